@@ -1,0 +1,296 @@
+"""What server, agent and jobs say to each other. Standard library only: all three read this file.
+
+The wire shapes are those of the REST contract (``/api/v1/nodes/…`` and ``/api/v1/attempts/…``); the rules for
+manifests and digests decide an artifact's identity, so a change here is a change of protocol version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, NotRequired, TypedDict
+
+PROTOCOL_VERSION = 1
+CHECKPOINT_EXIT_CODE = 85
+BELL_TASK = "emep.look"
+MAX_PATH = 1024
+MAX_EVENT_LINE = 4096
+
+
+def bell_queue(node: str) -> str:
+    """The name of the Celery queue that carries doorbells to ``node``."""
+    return f"node.{node}"
+
+
+class Outcome(StrEnum):
+    """How one attempt ended."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    OOM = "OOM"
+    TIMED_OUT = "TIMED_OUT"
+    CANCELLED = "CANCELLED"
+    PREEMPTED = "PREEMPTED"
+    LOST = "LOST"
+
+
+class Action(StrEnum):
+    """What the server wants of an attempt on a node."""
+
+    RUN = "run"
+    STOP = "stop"
+    KILL = "kill"
+
+
+Why = Literal["preempt", "cancel", "time_limit", "health", "drain", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """All waits of agent and server, in seconds. Tests scale them together; the real ones are the defaults.
+
+    ``heartbeat_s`` report period; ``retry_s`` time-out of one heartbeat, then it is repeated at once;
+    ``fence_s`` after the *send* time of the last acknowledged heartbeat the node stops its jobs by itself;
+    ``kill_s`` from SIGTERM to SIGKILL when fencing; ``lease_s`` after the last accepted heartbeat the server
+    takes the work back; ``claim_s`` from grant to claim; ``grace_s`` for a checkpoint;
+    ``outage_grace_s`` how long an explicit refusal may pause the fence (D33).
+    """
+
+    heartbeat_s: float = 10.0
+    retry_s: float = 3.0
+    fence_s: float = 45.0
+    kill_s: float = 10.0
+    lease_s: float = 60.0
+    claim_s: float = 60.0
+    grace_s: float = 120.0
+    outage_grace_s: float = 1800.0
+
+    def __post_init__(self) -> None:
+        if self.fence_s + self.kill_s >= self.lease_s:
+            raise ValueError(
+                f"fence_s + kill_s must be below lease_s ({self.fence_s} + {self.kill_s} >= {self.lease_s}): "
+                "a node must have stopped its jobs before the server gives them away"
+            )
+
+    def scaled(self, factor: float) -> Timings:
+        """The same timings, every one multiplied by ``factor``."""
+        return Timings(*(getattr(self, name) * factor for name in self.__dataclass_fields__))
+
+
+# ---------------------------------------------------------------- wire messages
+
+
+class GpuDescription(TypedDict):
+    """One GPU in a registration. ``memory_mib`` is what the board reports as installed."""
+
+    uuid: str
+    index: int
+    model: str
+    memory_mib: int
+    nvlink_group_id: str | None
+
+
+class GpuSample(TypedDict, total=False):
+    """One health report of one GPU. A metric that the board cannot give is absent; ``error`` is a failed check."""
+
+    uuid: str
+    utilization: float
+    memory_used_mib: int
+    temperature_c: float
+    temperature_limit_c: float
+    power_w: float
+    ecc: int
+    xids: list[int]
+    error: str
+
+
+class HeldAttempt(TypedDict):
+    """An attempt the node holds: ``state`` is claimed, running, stopping, uploading or finished."""
+
+    attempt: str
+    epoch: int
+    state: str
+
+
+class Register(TypedDict):
+    boot_id: str
+    protocol: int
+    agent_version: str
+    address: str
+    rack_id: str
+    network_bandwidth_gbps: float
+    labels: dict[str, str]
+    simulated: bool
+    gpus: list[GpuDescription]
+    attempts: list[dict[str, Any]]  # {attempt, epoch, pid_alive}
+
+
+class Registered(TypedDict):
+    """``adopt``: attempt ids to keep; ``kill``: attempt ids to kill; then the timings in seconds."""
+
+    adopt: list[str]
+    kill: list[str]
+    heartbeat_s: float
+    retry_s: float
+    fence_s: float
+    kill_s: float
+    lease_s: float
+    claim_s: float
+    grace_s: float
+    outage_grace_s: float
+
+
+class Report(TypedDict, total=False):
+    """A message about one attempt. ``n`` numbers it within one request, so that its answer can be matched.
+
+    ``type`` and what goes with it:
+    ``started`` {pid}; ``progress`` {step, total, unit, rate?}; ``metric`` {step, name, value};
+    ``logs`` {offset, text} (offset and the answer's ``next`` count UTF-8 bytes);
+    ``checkpoint`` {artifact, step}; ``finished`` {outcome, exit_code, error, artifacts, checkpoint, why, detail}.
+    """
+
+    n: int
+    attempt: str
+    epoch: int
+    type: str
+    step: int
+    total: int
+    unit: str
+    rate: float
+    name: str
+    value: float
+    offset: int
+    text: str
+    pid: int
+    artifact: str
+    artifacts: list[str]
+    checkpoint: str | None
+    outcome: str
+    exit_code: int | None
+    error: str
+    why: str | None
+    detail: str
+
+
+class Answer(TypedDict, total=False):
+    """The answer to one report: ``ok``, else ``code`` (``stale_epoch``, ``unknown_attempt``, ``bad_report``)."""
+
+    n: int
+    ok: bool
+    code: str
+    message: str
+    next: int
+
+
+class Heartbeat(TypedDict):
+    """``gpus`` is None when the message only carries reports: then it is no health check, but renews the lease."""
+
+    boot_id: str
+    seq: int
+    disk_low: bool
+    draining: bool
+    gpus: list[GpuSample] | None
+    attempts: list[HeldAttempt]
+    reports: list[Report]
+
+
+class Desired(TypedDict):
+    attempt: str
+    epoch: int
+    action: str
+    grace_s: float
+    why: NotRequired[str | None]
+
+
+class HeartbeatReply(TypedDict):
+    desired: list[Desired]
+    canary: list[str]
+    answers: list[Answer]
+
+
+class FileEntry(TypedDict):
+    """One file of an artifact: ``path`` relative with ``/``, ``size`` in bytes, ``sha256`` in hex."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class LaunchInput(TypedDict):
+    """An input artifact, laid under ``EMEP_INPUT_DIR/<as>/``."""
+
+    artifact: str
+    files: list[FileEntry]
+
+
+class Launch(TypedDict):
+    """The launch document. ``inputs`` are ``{artifact, as, files}``; ``resume`` is ``{artifact, step, files}``."""
+
+    attempt: str
+    epoch: int
+    number: int
+    job: str
+    kind: str
+    params: dict[str, Any]
+    argv: list[str] | None
+    env: dict[str, str]
+    gpus: list[str]
+    node_rank: int
+    node_count: int
+    nproc: int
+    inputs: list[dict[str, Any]]
+    resume: dict[str, Any] | None
+    remaining_s: float
+    grace_s: float
+    log_bytes: int
+
+
+# ---------------------------------------------------------------- artifacts: manifest and digest
+
+_BAD_PART = re.compile(r"[\x00-\x1f\x7f\\:*?\"<>|%#]")
+
+
+class UnsafePath(ValueError):
+    """A file name that could leave its artifact or mean different things on different systems."""
+
+
+def check_path(path: str) -> str:
+    """Return ``path`` if it is safe as a file name inside an artifact, else raise :class:`UnsafePath`.
+
+    Safe: relative, ``/``-separated, at most 1,024 bytes of UTF-8, no empty, ``.`` or ``..`` part, no part that
+    ends in a dot or a space, no control character and none of ``\\ : * ? " < > | % #``.
+    """
+    if not isinstance(path, str) or not path:
+        raise UnsafePath("a file needs a name")
+    if len(path.encode("utf-8", "replace")) > MAX_PATH:
+        raise UnsafePath(f"file name longer than {MAX_PATH} bytes")
+    for part in path.split("/"):
+        if part in ("", ".", "..") or part != part.rstrip(". ") or _BAD_PART.search(part):
+            raise UnsafePath(f"unsafe file name {path[:80]!r}")
+    return path
+
+
+def canonical_manifest(files: Iterable[FileEntry]) -> bytes:
+    """The bytes whose sha256 is the artifact's digest: UTF-8 JSON, sorted by path, no spaces, no time, no job id."""
+    rows = sorted(
+        ({"path": check_path(f["path"]), "size": int(f["size"]), "sha256": f["sha256"]} for f in files),
+        key=lambda row: str(row["path"]),
+    )
+    seen: set[str] = set()
+    for row in rows:
+        folded = str(row["path"]).casefold()
+        if folded in seen:
+            raise UnsafePath(f"two files named {row['path']!r}")
+        seen.add(folded)
+        if not re.fullmatch(r"[0-9a-f]{64}", str(row["sha256"])):
+            raise ValueError(f"sha256 of {row['path']!r} is not 64 hex digits")
+    return json.dumps({"files": rows}, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def manifest_digest(files: Iterable[FileEntry]) -> str:
+    """``sha256:`` + the hex digest of the canonical manifest: equal contents have equal digests everywhere."""
+    return "sha256:" + hashlib.sha256(canonical_manifest(files)).hexdigest()
