@@ -1,0 +1,1 @@
+"""The wiring: settings, URLs, ASGI and Celery. Knows every part and decides nothing."""

@@ -1,0 +1,281 @@
+"""The one settings file. Everything a deployment may choose is an environment variable read here, by type.
+
+Limits of scheduling are not settings: they are rows (queues, levels, weights) or ``core/policy.py``.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import environ
+import structlog
+from django.core.exceptions import ImproperlyConfigured
+
+env = environ.Env()
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env.str("EMEP_DATA_DIR", default=str(BASE_DIR / "var"))).resolve()
+TESTING = "pytest" in sys.modules
+
+
+def _secret_key() -> str:
+    """The signing key: from the environment, else one made once and kept in the data directory (mode 0600)."""
+    if given := env.str("EMEP_SECRET_KEY", default=""):
+        return given
+    kept = DATA_DIR / "secret_key"
+    if not kept.exists():
+        DATA_DIR.mkdir(parents=True, exist_ok=True)
+        fresh = kept.with_suffix(f".{secrets.token_hex(4)}")
+        fresh.touch(mode=0o600)
+        fresh.write_text(secrets.token_urlsafe(48))
+        try:
+            kept.hardlink_to(fresh)  # the first process to get here wins; the others read its key
+        except FileExistsError:
+            pass
+        fresh.unlink()
+    return kept.read_text().strip()
+
+
+DEBUG = env.bool("EMEP_DEBUG", default=False)
+SECRET_KEY = _secret_key()
+HOST = env.str("EMEP_HOST", default="127.0.0.1")
+PORT = env.int("EMEP_PORT", default=8000)
+PUBLIC_URL = env.str("EMEP_URL", default=f"http://{HOST}:{PORT}").rstrip("/")
+ALLOWED_HOSTS = env.list("EMEP_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]", HOST])
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL.startswith("https://") else []
+SECURE = PUBLIC_URL.startswith("https://")
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "rest_framework",
+    "knox",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_htmx",
+    "simple_history",
+    "axes",
+    "scheduling",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "emep_site.headers.SecurityHeaders",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "simple_history.middleware.HistoryRequestMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+
+ROOT_URLCONF = "emep_site.urls"
+ASGI_APPLICATION = "emep_site.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# ------------------------------------------------------------------ database
+_DATABASE_URL = env.str("DATABASE_URL", default="")
+if _DATABASE_URL:
+    DATABASES = {"default": env.db_url("DATABASE_URL")}
+    if DATABASES["default"]["ENGINE"].endswith("postgresql"):
+        DATABASES["default"] |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+else:
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": DATA_DIR / "emep.sqlite3",
+            # IMMEDIATE is what keeps concurrent writers from "database is locked"; WAL alone does not help.
+            "OPTIONS": {
+                "timeout": 20,
+                "transaction_mode": "IMMEDIATE",
+                "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;PRAGMA journal_size_limit=67108864;",
+            },
+            # a file, since browser tests serve the pages from another process
+            "TEST": {"NAME": str(DATA_DIR / "test.sqlite3")},
+        }
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# ------------------------------------------------------------------ broker, channel layer, Celery
+BROKER_URL = env.str("EMEP_BROKER_URL", default="")
+if BROKER_URL:
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+            "CONFIG": {"hosts": [BROKER_URL.replace("redis+socket://", "unix://")]},
+        }
+    }
+else:
+    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+CELERY_BROKER_URL = BROKER_URL or "memory://"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_TIME_LIMIT = 900
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_connect_timeout": 2, "socket_timeout": 10}
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
+CELERY_BEAT_SCHEDULE = {
+    "roll-up-usage": {"task": "scheduling.tasks.roll_up_usage", "schedule": 300},
+    "retain-events": {"task": "scheduling.tasks.retain_events", "schedule": 3600},
+    "verify-artifacts": {"task": "scheduling.tasks.verify_artifacts", "schedule": 1800},
+    "collect-uploads": {"task": "scheduling.tasks.collect_uploads", "schedule": 3600},
+}
+
+# ------------------------------------------------------------------ people, tokens
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "board"
+LOGOUT_REDIRECT_URL = "login"
+AXES_FAILURE_LIMIT = 8
+AXES_COOLOFF_TIME = timedelta(minutes=5)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_TEMPLATE = "registration/locked.html"
+AXES_RESET_ON_SUCCESS = True
+AXES_ENABLED = not TESTING
+
+MIGRATION_MODULES = {"knox": None}  # its token model is swapped for ours, so it has no table
+KNOX_TOKEN_MODEL = "scheduling.ApiToken"
+REST_KNOX = {
+    "AUTH_HEADER_PREFIX": "Bearer",
+    "TOKEN_TTL": timedelta(days=90),
+    "TOKEN_PREFIX": "emep_",
+    "AUTO_REFRESH": False,
+    "TOKEN_MODEL": "scheduling.ApiToken",
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "scheduling.api.access.BearerToken",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["scheduling.api.access.HasScope"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "scheduling.api.problems.handle",
+    "UNAUTHENTICATED_USER": None,
+    "DEFAULT_THROTTLE_RATES": {"submit": "120/min"},
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "EMEP",
+    "DESCRIPTION": "Schedules GPU jobs for teams who merge, evolve, evaluate and serve models.",
+    "VERSION": "1",
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SERVE_PERMISSIONS": ["scheduling.api.access.SignedIn"],
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+
+# ------------------------------------------------------------------ web
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = DATA_DIR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if TESTING or DEBUG
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+WHITENOISE_USE_FINDERS = TESTING or DEBUG
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_SSL_REDIRECT = False
+SECURE_HSTS_SECONDS = 31_536_000 if SECURE else 0
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+# A JSON body or a form; artifact bytes are streamed past this limit.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000
+
+LANGUAGE_CODE = "en-gb"
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = "UTC"
+SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W021"]
+
+# ------------------------------------------------------------------ EMEP's own
+ARTIFACT_DIR = Path(env.str("EMEP_ARTIFACT_DIR", default=str(DATA_DIR / "artifacts")))
+# Scales every wait between server and agents (heartbeat 10 s, fence 45 s, lease 60 s, ...) together; tests use it.
+TIME_SCALE = env.float("EMEP_TIME_SCALE", default=1.0)
+if not 0 < TIME_SCALE <= 10:
+    raise ImproperlyConfigured("EMEP_TIME_SCALE must be above 0 and at most 10")
+EMEP_BELL = "emep_site.bells"
+TICK_S = env.float("EMEP_TICK_S", default=2.0)
+EVENT_RETENTION_DAYS = env.int("EMEP_EVENT_RETENTION_DAYS", default=90)
+LOG_BYTES_PER_ATTEMPT = env.int("EMEP_LOG_BYTES", default=4 * 1024 * 1024)
+MAX_ARTIFACT_BYTES = env.int("EMEP_MAX_ARTIFACT_BYTES", default=2 * 1024**4)
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {
+            "()": structlog.stdlib.ProcessorFormatter,
+            "processor": structlog.dev.ConsoleRenderer(colors=False),
+            "foreign_pre_chain": [
+                structlog.stdlib.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+            ],
+        }
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.str("EMEP_LOG_LEVEL", default="INFO")},
+    "loggers": {
+        "django.server": {"level": "WARNING"},
+        "daphne": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},
+        "axes": {"level": "WARNING"},
+    },
+}
+structlog.configure(
+    processors=[
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+)

@@ -1,0 +1,123 @@
+"""The fields of a submission: which there are, their other names, and reading one with its errors kept."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+
+from scheduling.core.resources import FieldError, Limit
+
+ALIASES = {"gpu_per_node": "gpus_per_node", "nvlink": "nvlink_required", "duration": "max_duration"}
+BUILT = (
+    "kind", "name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "nvlink_required",
+    "max_duration", "node_count", "gpus_per_node", "nvlink_exclusive", "affinity", "retries", "preemptible",
+    "purpose", "params",
+)  # fmt: skip
+UNBUILT = {
+    "required_level": "a required rung of the topology",
+    "anti_affinity": "keeping away from a group of jobs",
+    "group": "grouping jobs",
+    "with": "running beside another job",
+    "after": "waiting for other jobs",
+    "not_before": "a start time",
+    "start_by": "a latest start",
+    "max_wait_for_level": "holding out for a better place",
+    "allow_span": "spreading over several nodes",
+}
+KNOWN = (*BUILT, *UNBUILT)
+MAX_SHOWN = 60
+MAX_FIELD = 200
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+def shown(value: object) -> str:
+    """What somebody sent, short enough to say back to him."""
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def nearest(value: object, known: Sequence[str]) -> str:
+    """`` (did you mean 'x'?)`` for the nearest of ``known`` whatever the case, or nothing."""
+    folded = {name.casefold(): name for name in known}
+    word = str(value)[:MAX_SHOWN].casefold()
+    close = difflib.get_close_matches(word, list(folded), n=1, cutoff=0.5)
+    return f" (did you mean {folded[close[0]]!r}?)" if close else ""
+
+
+class Fields:
+    """The raw fields by their right names, and what was found wrong with them so far."""
+
+    def __init__(self, raw: Mapping[str, object]) -> None:
+        self.errors: list[FieldError] = []
+        self._values: dict[str, object] = {}
+        self._spelt: dict[str, str] = {}
+        for name, value in raw.items():
+            right = ALIASES.get(name, name)
+            if right in self._values and self._values[right] != value:
+                message = f"{name} is another name of {right}, and the two disagree; give one of them"
+                self.refuse(name, "duplicate_field", message)
+                continue
+            self._values[right] = value
+            self._spelt[right] = name
+
+    def refuse(self, name: str, code: str, message: str, limit: Limit = None) -> None:
+        """An error more; the field is named as the sender spelt it."""
+        # A lone surrogate is a legal JSON string but no UTF-8; the answer must not fail on it.
+        field = self.spelt(name)[:MAX_FIELD].encode("utf-8", "backslashreplace").decode()
+        self.errors.append(FieldError(field, code, message, limit))
+
+    def spelt(self, name: str) -> str:
+        """The field's name as the sender wrote it: itself or an alias."""
+        return self._spelt.get(name, name)
+
+    def value(self, name: str) -> object:
+        """What was sent, or None; an empty text counts as not sent, since that is what a form posts."""
+        value = self._values.get(name)
+        return None if value == "" and isinstance(value, str) else value
+
+    def given(self, name: str) -> bool:
+        """Whether the field was sent at all, with null or something."""
+        return name in self._values
+
+    def refuse_unknown(self, known: Sequence[str]) -> None:
+        """An error for each field there is not, naming the nearest one there is."""
+        for name in self._values:
+            if name not in known:
+                hint = nearest(name, (*known, *ALIASES))
+                self.refuse(name, "unknown_field", f"there is no field {shown(name)}{hint}; remove it")
+
+    def refuse_unbuilt(self) -> None:
+        """An error for each field that asks for something the scheduler can't do yet."""
+        for name, what in UNBUILT.items():
+            if self._values.get(name) not in (None, "", False, [], {}, ()):
+                self.refuse(name, "not_yet", f"{what} is not supported yet; leave {name} out")
+
+    def flag(self, name: str, *, default: bool) -> bool | None:
+        """A true or false, or None after an error."""
+        value = self.value(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.refuse(name, "not_a_boolean", f"{name} must be true or false, not {shown(value)}")
+            return None
+        return value
+
+    def whole(self, name: str, *, default: int, least: int, most: int | None = None) -> int | None:
+        """A whole number between the limits, or None after an error. Digits in quotes are read too: forms post text."""
+        value = self.value(name)
+        if value is None:
+            return default
+        span = f"from {least} up" if most is None else f"from {least} to {most}"
+        if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            message = f"{name} must be a whole number {span}, not {shown(value)}"
+            self.refuse(name, "not_a_whole_number", message, least if most is None else most)
+            return None
+        if value < least or (most is not None and value > most):
+            limit = least if value < least else most
+            self.refuse(name, "out_of_range", f"{name} must be a whole number {span}, not {shown(value)}", limit)
+            return None
+        return value

@@ -1,0 +1,51 @@
+"""What a job may be called: any language and emoji, nothing that deceives a reader or a file system."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from scheduling.core.fields import Fields, shown
+
+MAX_NAME = 100
+# They change the direction of the text around them, so that a name shows as something else than it is.
+BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+UNPRINTABLE = frozenset({"Cc", "Cs", "Cn", "Co", "Zl", "Zp"})
+
+
+def read_name(fields: Fields, *, default: str) -> str | None:
+    """The job's name without surrounding space, ``default`` if none was sent, or None after an error."""
+    value = fields.value("name")
+    if value is None:
+        return default
+    if not isinstance(value, str):
+        fields.refuse("name", "not_text", f"name must be text of 1 to {MAX_NAME} characters, not {shown(value)}")
+        return None
+    name = value.strip(" \t")
+    if len(name) > MAX_NAME:
+        message = f"name may have at most {MAX_NAME} characters, not {len(name)}; shorten it"
+        fields.refuse("name", "too_long", message, MAX_NAME)
+        return None
+    problem = _problem(name)
+    if problem is not None:
+        code, message = problem
+        fields.refuse("name", code, f"{message} (not {shown(value)})", MAX_NAME if code == "empty" else None)
+        return None
+    return name
+
+
+def _problem(name: str) -> tuple[str, str] | None:
+    if not any(unicodedata.category(character)[0] not in "CZ" for character in name):
+        return "empty", f"name needs at least one visible character, and at most {MAX_NAME}"
+    bad = forbidden_in(name)
+    if bad is not None:
+        return "bad_character", f"name may not hold the control character U+{ord(bad):04X}; remove it"
+    if "/" in name or "\\" in name:
+        return "bad_character", "name may not hold a slash or a backslash; use - or _ instead"
+    if name.startswith("."):
+        return "bad_start", "name may not begin with a dot; begin with a letter or a digit"
+    return None
+
+
+def forbidden_in(text: str) -> str | None:
+    """The first character of ``text`` that no name or label may hold, or None."""
+    return next((each for each in text if each in BIDI_CONTROLS or unicodedata.category(each) in UNPRINTABLE), None)

@@ -1,0 +1,134 @@
+"""The rules of the house as data: queues, levels, weights, who may preempt whom, retries, leases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+MAX_WEIGHT = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A priority level of one queue; ``value`` (at least 1) is the priority in the fair-share formula."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """One queue: its fair-share weight (0 or more), its levels and its limits in seconds."""
+
+    name: str
+    weight: float
+    levels: tuple[Level, ...]
+    default_level: str = "Normal"
+    default_max_duration_s: int = 4 * 3600
+    max_duration_cap_s: int = 7 * 86400
+    grace_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        _refuse_bad_weight(f"queue {self.name}", self.weight)
+        if any(level.value < 1 for level in self.levels):
+            raise ValueError(f"queue {self.name}: every level's value must be at least 1")
+
+    def level(self, name: str) -> Level | None:
+        """The level of that name whatever its case, or None."""
+        wanted = name.casefold()
+        return next((level for level in self.levels if level.name.casefold() == wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptRule:
+    """A job of ``queue`` and ``level`` may evict one of ``victim_queue`` and ``victim_level`` (D7)."""
+
+    queue: str
+    level: str
+    victim_queue: str
+    victim_level: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Retries after a fault that was not the job's (D13): how many, and the pause before the first and at most."""
+
+    infrastructure_budget: int = 5
+    backoff_s: float = 10.0
+    backoff_cap_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything an operator may set.
+
+    ``user_weights`` is keyed by (project, user); a project or user that is not listed has weight 1. ``billing``
+    multiplies consumption by GPU model, 1 when not listed (D5). ``half_life_s`` 0 means no decay; then
+    ``share_window_s`` is the length of the accounting period. ``mass_silent_min`` and ``mass_silent_share``: at
+    least so many nodes and more than that share silent at once stops reclaiming (D21).
+    """
+
+    queues: tuple[QueuePolicy, ...]
+    preemption: tuple[PreemptRule, ...] = ()
+    project_weights: Mapping[str, float] = field(default_factory=dict)
+    user_weights: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    billing: Mapping[str, float] = field(default_factory=dict)
+    half_life_s: float = 7 * 86400.0
+    share_window_s: float = 30 * 86400.0
+    retry: RetryPolicy = RetryPolicy()
+    lease_s: float = 60.0
+    claim_s: float = 60.0
+    mass_silent_min: int = 5
+    mass_silent_share: float = 1 / 3
+    max_retries: int = 10
+    permission_levels: tuple[str, ...] = ("Critical", "Realtime")
+    purpose_levels: tuple[str, ...] = ("Critical",)
+    purposes: tuple[str, ...] = ("regression_gate", "deployment_validation")
+
+    def __post_init__(self) -> None:
+        for kind, weights in (("project", self.project_weights), ("user", self.user_weights), ("GPU", self.billing)):
+            for name, weight in weights.items():
+                _refuse_bad_weight(f"{kind} {name}", weight)
+
+    def queue(self, name: str) -> QueuePolicy | None:
+        """The queue of that name, or None."""
+        return next((queue for queue in self.queues if queue.name == name), None)
+
+
+def _refuse_bad_weight(what: str, weight: float) -> None:
+    if not math.isfinite(weight) or not 0 <= weight <= MAX_WEIGHT:
+        raise ValueError(f"{what}: a weight must be a number from 0 to {MAX_WEIGHT:.0f}, not {weight}")
+
+
+def backoff_s(policy: Policy, failures: int) -> float:
+    """Seconds to wait after the ``failures``-th infrastructure failure in a row: doubling from the first, capped."""
+    if failures < 1:
+        return 0.0
+    # The exponent is bounded because 2.0 ** 1024 is not a float; the cap is long since reached there.
+    return min(policy.retry.backoff_s * 2.0 ** min(failures - 1, 60), policy.retry.backoff_cap_s)
+
+
+_NAMES = {"Critical": 4, "Realtime": 4, "High": 3, "Normal": 2, "Low": 1}
+
+
+def _levels(*names: str) -> tuple[Level, ...]:
+    return tuple(Level(name, _NAMES[name]) for name in names)
+
+
+DEFAULT_POLICY = Policy(
+    queues=(
+        QueuePolicy("merge", 2.0, _levels("Critical", "High", "Normal", "Low")),
+        QueuePolicy("eval", 1.0, _levels("High", "Normal", "Low")),
+        QueuePolicy("inference", 3.0, _levels("Realtime", "Normal")),
+    ),
+    preemption=(
+        PreemptRule("merge", "Critical", "merge", "Normal"),
+        PreemptRule("merge", "Critical", "merge", "Low"),
+        PreemptRule("merge", "Critical", "eval", "Normal"),
+        PreemptRule("merge", "Critical", "eval", "Low"),
+        PreemptRule("merge", "Critical", "inference", "Normal"),
+        PreemptRule("inference", "Realtime", "inference", "Normal"),
+    ),
+)
+"""The specification's queue table, with D2's numbers and D7's reading of who may preempt whom."""

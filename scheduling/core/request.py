@@ -1,0 +1,255 @@
+"""Is this request valid? Every reason at once, each naming the field, the limit and what to do.
+
+``raw`` is the decoded body of ``POST /jobs/``; the form posts the same. ``params`` are the catalog's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduling.core.affinity import read_affinity
+from scheduling.core.capacity import memory_errors, place_errors
+from scheduling.core.fields import KNOWN, Fields, nearest, shown
+from scheduling.core.naming import read_name
+from scheduling.core.policy import Level, Policy, QueuePolicy
+from scheduling.core.pool import Pool
+from scheduling.core.resources import AffinityTerm, FieldError, ResourceRequest, Rights, Submission
+from scheduling.core.units import as_memory, parse_duration, parse_memory
+
+__all__ = [
+    "AffinityTerm",
+    "FieldError",
+    "ResourceRequest",
+    "Rights",
+    "Submission",
+    "parse_duration",
+    "parse_memory",
+    "validate",
+]
+
+MAX_GPUS = 65_536  # while no node is registered nothing else bounds a count
+
+
+def validate(
+    raw: Mapping[str, object], *, policy: Policy, pool: Pool, rights: Rights, kinds: Mapping[str, str]
+) -> tuple[Submission | None, tuple[FieldError, ...]]:
+    """The submission and no errors, or None and everything that is wrong, in the order of the fields.
+
+    ``kinds`` maps each kind of job to its default queue. While the pool has no node at all nothing is refused for
+    want of capacity (D14).
+    """
+    fields = Fields(raw)
+    fields.refuse_unknown(KNOWN)
+    fields.refuse_unbuilt()
+    kind = _kind(fields, kinds)
+    project = _project(fields, rights)
+    queue = _queue(fields, policy, kinds.get(kind or ""))
+    purpose = _purpose(fields, policy)
+    level = _level(fields, policy, rights, queue, purpose)
+    name = read_name(fields, default=kind or "job")
+    request = _resources(fields, policy, pool, queue)
+    retries = fields.whole("retries", default=0, least=0, most=policy.max_retries)
+    preemptible = _preemptible(fields, rights)
+    raw_params = fields.value("params")
+    if fields.errors or kind is None or project is None or queue is None or level is None or name is None:
+        return None, tuple(fields.errors)
+    if request is None or retries is None or preemptible is None:
+        raise AssertionError("a part of the request is missing, yet no error says so")
+    submission = Submission(
+        name=name,
+        kind=kind,
+        project=project,
+        queue=queue.name,
+        level=level.name,
+        request=request,
+        params=raw_params if isinstance(raw_params, Mapping) else {},
+        retries=retries,
+        preemptible=preemptible,
+        purpose=purpose,
+    )
+    return submission, ()
+
+
+def _kind(fields: Fields, kinds: Mapping[str, str]) -> str | None:
+    known = tuple(sorted(kinds))
+    value = fields.value("kind")
+    if value is None:
+        fields.refuse("kind", "required", f"say which kind of job: {', '.join(known)}", known)
+        return None
+    if not isinstance(value, str) or value not in kinds:
+        message = f"there is no kind {shown(value)}{nearest(value, known)}; the kinds are {', '.join(known)}"
+        fields.refuse("kind", "unknown_kind", message, known)
+        return None
+    return value
+
+
+def _project(fields: Fields, rights: Rights) -> str | None:
+    # One may not learn that a project exists by guessing its name, so "not a member" reads like "no such project".
+    known = tuple(sorted(rights.projects))
+    value = fields.value("project")
+    if value is None:
+        if len(known) == 1:
+            return known[0]
+        yours = f": {', '.join(known)}" if known else "; ask for membership of one first"
+        fields.refuse("project", "required", f"say which of your projects the job belongs to{yours}", known)
+        return None
+    if not isinstance(value, str) or value not in known:
+        yours = f"your projects are {', '.join(known)}" if known else "you are not a member of any project"
+        message = f"there is no project {shown(value)} that you belong to{nearest(value, known)}; {yours}"
+        fields.refuse("project", "unknown_project", message, known)
+        return None
+    return value
+
+
+def _queue(fields: Fields, policy: Policy, default: str | None) -> QueuePolicy | None:
+    known = tuple(queue.name for queue in policy.queues)
+    value = fields.value("queue")
+    if value is None:
+        value = default
+        if value is None:  # the kind is wrong, and that has been said
+            return None
+    queue = policy.queue(value) if isinstance(value, str) else None
+    if queue is None:
+        message = f"there is no queue {shown(value)}{nearest(value, known)}; the queues are {', '.join(known)}"
+        fields.refuse("queue", "unknown_queue", message, known)
+        return None
+    return queue
+
+
+def _purpose(fields: Fields, policy: Policy) -> str | None:
+    value = fields.value("purpose")
+    if value is None or value in policy.purposes:
+        return value if isinstance(value, str) else None
+    known = ", ".join(policy.purposes)
+    message = (
+        f"there is no purpose {shown(value)}{nearest(value, policy.purposes)}; leave it out or give one of {known}"
+    )
+    fields.refuse("purpose", "unknown_purpose", message, policy.purposes)
+    return None
+
+
+def _level(
+    fields: Fields, policy: Policy, rights: Rights, queue: QueuePolicy | None, purpose: str | None
+) -> Level | None:
+    if queue is None:
+        return None
+    value = fields.value("priority")
+    known = tuple(level.name for level in queue.levels)
+    level = queue.level(queue.default_level if value is None else value) if isinstance(value, str | None) else None
+    if level is None:
+        message = (
+            f"queue {queue.name} has no priority {shown(value)}{nearest(value, known)}; its priorities are "
+            f"{', '.join(known)}"
+        )
+        fields.refuse("priority", "unknown_level", message, known)
+        return None
+    allowed = tuple(name.name for name in queue.levels if _may_ask(policy, rights, name))
+    if not _may_ask(policy, rights, level):
+        message = f"you may not ask for priority {level.name} in queue {queue.name}; you may ask for "
+        fields.refuse("priority", "priority_not_permitted", message + (", ".join(allowed) or "none"), allowed)
+        return None
+    if level.name in policy.purpose_levels and purpose is None and fields.value("purpose") is None:
+        message = f"priority {level.name} needs a purpose: {' or '.join(policy.purposes)}"
+        fields.refuse("purpose", "purpose_required", message, policy.purposes)
+        return None
+    return level
+
+
+def _may_ask(policy: Policy, rights: Rights, level: Level) -> bool:
+    return level.value <= rights.levels_cap and (rights.may_critical or level.name not in policy.permission_levels)
+
+
+def _preemptible(fields: Fields, rights: Rights) -> bool | None:
+    value = fields.flag("preemptible", default=True)
+    if value is False and not rights.may_unpreemptible:
+        message = "a job that is never preempted needs a permission you don't have; leave preemptible out or true"
+        fields.refuse("preemptible", "not_permitted", message, True)
+        return None
+    return value
+
+
+def _resources(fields: Fields, policy: Policy, pool: Pool, queue: QueuePolicy | None) -> ResourceRequest | None:
+    """The resources asked for, or None; whatever can be judged is judged even when something else is wrong."""
+    counts = _counts(fields, most=None if pool.nodes else MAX_GPUS)
+    memory = _memory(fields, pool)
+    nvlink = fields.flag("nvlink_required", default=False)
+    exclusive = fields.flag("nvlink_exclusive", default=False)
+    if exclusive and nvlink is False:
+        message = "nvlink_exclusive takes a whole NVLink group, so nvlink_required must be true with it"
+        fields.refuse("nvlink_exclusive", "needs_nvlink", message)
+    duration = _duration(fields, queue)
+    affinity = read_affinity(fields)
+    if memory:
+        fields.errors += memory_errors(memory, pool)
+    if counts is None:
+        return None
+    count, count_field = counts
+    request = ResourceRequest(
+        gpu_count=count,
+        gpu_memory_min_mib=memory or 0,
+        nvlink_required=bool(nvlink),
+        nvlink_exclusive=bool(exclusive and nvlink),
+        max_duration_s=duration or 1,
+        affinity=affinity or (),
+    )
+    fields.errors += place_errors(request, pool, count_field=count_field)
+    return request
+
+
+def _counts(fields: Fields, *, most: int | None) -> tuple[int, str] | None:
+    """gpu_count on one node, and the field that said so; None after an error (D17)."""
+    nodes = fields.whole("node_count", default=1, least=1)
+    per_node = fields.whole("gpus_per_node", default=0, least=1, most=most)
+    count_field = "gpu_count"
+    count: int | None
+    if fields.value("gpu_count") is not None:
+        count = fields.whole("gpu_count", default=0, least=1, most=most)
+    elif fields.value("gpus_per_node") is not None:
+        count, count_field = nodes and per_node and nodes * per_node, fields.spelt("gpus_per_node")
+    else:
+        fields.refuse("gpu_count", "required", "say how many GPUs the job needs, a whole number from 1 up")
+        count = None
+    if count and nodes and per_node and count != nodes * per_node:
+        message = (
+            f"gpu_count must be node_count * gpus_per_node: {count} is not {nodes} * {per_node} = {nodes * per_node}; "
+            "give two of the three, or numbers that agree"
+        )
+        fields.refuse("gpu_count", "mismatch", message, nodes * per_node)
+        count = None
+    if nodes is not None and nodes > 1:
+        message = "jobs over several nodes are not supported yet: leave node_count out and ask for GPUs of one node"
+        fields.refuse("node_count", "not_yet", message, 1)
+        return None
+    return (count, count_field) if count and per_node is not None else None
+
+
+def _memory(fields: Fields, pool: Pool) -> int | None:
+    value = fields.value("gpu_memory_min")
+    if value is None:
+        return 0
+    try:
+        return parse_memory(value)
+    except ValueError as error:
+        most = as_memory(pool.largest_memory()) if pool.nodes else None
+        upto = f"; at most {most}" if most else ""
+        fields.refuse("gpu_memory_min", "bad_memory", f"{error}{upto} (not {shown(value)})", most)
+        return None
+
+
+def _duration(fields: Fields, queue: QueuePolicy | None) -> int | None:
+    value = fields.value("max_duration")
+    if value is None:
+        return queue.default_max_duration_s if queue else None
+    try:
+        seconds = parse_duration(value)
+    except ValueError as error:
+        cap = queue.max_duration_cap_s if queue else None
+        upto = f"; up to {cap} seconds" if cap else ""
+        fields.refuse("max_duration", "bad_duration", f"{error}{upto} (not {shown(value)})", cap)
+        return None
+    if queue and seconds > queue.max_duration_cap_s:
+        cap = queue.max_duration_cap_s
+        message = f"max_duration may be at most {cap} seconds in queue {queue.name}, not {seconds}; ask for less"
+        fields.refuse("max_duration", "above_cap", message, cap)
+        return None
+    return seconds

@@ -1,0 +1,49 @@
+"""What is stored: fields, constraints and cheap properties. Rows are written by ``store`` alone (and policy by the admin)."""
+
+from scheduling.models.access import ApiToken, IdempotencyKey
+from scheduling.models.allocations import Allocation, Attempt, AttemptNode, LogChunk, MetricPoint
+from scheduling.models.artifacts import Artifact, ArtifactParent, JobOutput, Upload
+from scheduling.models.events import Availability, Event, SchedulerState
+from scheduling.models.fairshare import (
+    Balance,
+    BillingWeight,
+    FairShareSettings,
+    Level,
+    Membership,
+    PreemptionRule,
+    Project,
+    Queue,
+    UsageDay,
+)
+from scheduling.models.jobs import Job
+from scheduling.models.pool import Gpu, Node, NodeLive
+
+__all__ = [
+    "Allocation",
+    "ApiToken",
+    "Artifact",
+    "ArtifactParent",
+    "Attempt",
+    "AttemptNode",
+    "Availability",
+    "Balance",
+    "BillingWeight",
+    "Event",
+    "FairShareSettings",
+    "Gpu",
+    "IdempotencyKey",
+    "Job",
+    "JobOutput",
+    "Level",
+    "LogChunk",
+    "Membership",
+    "MetricPoint",
+    "Node",
+    "NodeLive",
+    "PreemptionRule",
+    "Project",
+    "Queue",
+    "SchedulerState",
+    "Upload",
+    "UsageDay",
+]

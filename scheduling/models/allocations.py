@@ -1,0 +1,122 @@
+"""Runs of jobs: attempts, the GPUs they hold, and what they said."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+OUTCOMES = ["SUCCEEDED", "FAILED", "OOM", "TIMED_OUT", "CANCELLED", "PREEMPTED", "LOST"]
+
+
+class Attempt(models.Model):
+    """One run of a job. ``epoch`` fences it: a message with another number changes nothing."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    job = models.ForeignKey("Job", on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    epoch = models.PositiveBigIntegerField()
+    granted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    remaining_s = models.PositiveIntegerField(help_text="of max_duration, at the grant")
+    resume = models.ForeignKey("Artifact", null=True, on_delete=models.SET_NULL, related_name="+")
+    resume_step = models.PositiveBigIntegerField(default=0)
+    action = models.CharField(max_length=4, default="run", choices=[(a, a) for a in ("run", "stop", "kill")])
+    why = models.CharField(max_length=12, blank=True, default="")
+    stop_by = models.DateTimeField(null=True, help_text="the end of the grace")
+    outcome = models.CharField(max_length=12, blank=True, default="", choices=[(o, o) for o in OUTCOMES])
+    exit_code = models.IntegerField(null=True)
+    error = models.TextField(blank=True, default="")
+    log_bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["job", "number"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job"], condition=Q(ended_at__isnull=True), name="one_live_attempt_per_job"
+            ),
+            models.UniqueConstraint(fields=["job", "number"], name="attempt_numbers_are_unique"),
+            models.UniqueConstraint(fields=["job", "epoch"], name="epochs_are_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of {self.job_id}"
+
+
+class AttemptNode(models.Model):
+    """One node's part of an attempt; rank 0 leads."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="nodes")
+    node = models.ForeignKey("Node", on_delete=models.PROTECT, related_name="parts")
+    rank = models.PositiveSmallIntegerField(default=0)
+    claimed_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["attempt", "rank"]
+        constraints = [models.UniqueConstraint(fields=["attempt", "node"], name="one_part_per_node")]
+
+    def __str__(self) -> str:
+        return f"{self.attempt_id} rank {self.rank}"
+
+
+class Allocation(models.Model):
+    """One GPU held by one attempt, from ``granted_at`` to ``released_at``: what is charged."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="allocations")
+    gpu = models.ForeignKey("Gpu", on_delete=models.PROTECT, related_name="allocations")
+    granted_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True)
+    billing = models.FloatField(default=1.0)
+
+    class Meta:
+        ordering = ["attempt", "gpu"]
+        indexes = [models.Index(fields=["released_at"], name="allocation_by_release")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["gpu"], condition=Q(released_at__isnull=True), name="one_open_allocation_per_gpu"
+            ),
+            models.UniqueConstraint(fields=["attempt", "gpu"], name="a_gpu_once_per_attempt"),
+            models.CheckConstraint(
+                condition=Q(released_at__isnull=True) | Q(released_at__gte=models.F("granted_at")),
+                name="released_after_granted",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.gpu_id} by {self.attempt_id}"
+
+
+class LogChunk(models.Model):
+    """A piece of an attempt's log. ``offset`` and ``size`` count UTF-8 bytes."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="log")
+    rank = models.PositiveSmallIntegerField(default=0)
+    offset = models.PositiveBigIntegerField()
+    size = models.PositiveIntegerField()
+    text = models.TextField()
+
+    class Meta:
+        ordering = ["attempt", "rank", "offset"]
+        constraints = [models.UniqueConstraint(fields=["attempt", "rank", "offset"], name="one_log_chunk_per_offset")]
+
+    def __str__(self) -> str:
+        return f"{self.attempt_id} @{self.offset}"
+
+
+class MetricPoint(models.Model):
+    """One value of one series of an attempt."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="metrics")
+    name = models.CharField(max_length=80)
+    step = models.PositiveBigIntegerField()
+    value = models.FloatField()
+
+    class Meta:
+        ordering = ["attempt", "name", "step"]
+        constraints = [models.UniqueConstraint(fields=["attempt", "name", "step"], name="one_metric_value_per_step")]
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.step}={self.value}"

@@ -1,0 +1,96 @@
+"""Outputs with lineage. Bytes are shared by digest; a row belongs to one project (D35)."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+
+class Artifact(models.Model):
+    """Content-addressed files: ``digest`` is the sha256 of the canonical manifest, ``files`` is the manifest."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey("Project", on_delete=models.PROTECT, related_name="artifacts")
+    digest = models.CharField(max_length=71)
+    name = models.CharField(max_length=100)
+    kind = models.CharField(max_length=31)
+    size = models.PositiveBigIntegerField()
+    files = models.JSONField()
+    meta = models.JSONField(default=dict)
+    tensors = models.JSONField(null=True, help_text="{name: [dtype, [shape]]} of a model's safetensors")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="artifacts")
+    job = models.ForeignKey("Job", null=True, on_delete=models.SET_NULL, related_name="made")
+    created_at = models.DateTimeField()
+    published = models.BooleanField(default=False, help_text="an attempt's output is published when it succeeds")
+    verified_at = models.DateTimeField(null=True)
+    corrupt = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["-created_at", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "digest"], name="one_artifact_row_per_project_and_digest")
+        ]
+        indexes = [models.Index(fields=["project", "name"], name="artifact_by_name")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.digest[:19]}"
+
+
+class ArtifactParent(models.Model):
+    """``child`` was made from ``parent``; ``role`` is its place in the recipe (model-0, model-1, base_model)."""
+
+    child = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="parents")
+    parent = models.ForeignKey(Artifact, on_delete=models.PROTECT, related_name="children")
+    role = models.CharField(max_length=40)
+
+    class Meta:
+        ordering = ["child", "role"]
+        constraints = [models.UniqueConstraint(fields=["child", "parent", "role"], name="one_parent_per_role")]
+
+    def __str__(self) -> str:
+        return f"{self.parent_id} > {self.child_id}"
+
+
+class JobOutput(models.Model):
+    """A job's artifact under the name the job gave it; two jobs may share one artifact."""
+
+    job = models.ForeignKey("Job", on_delete=models.CASCADE, related_name="outputs")
+    artifact = models.ForeignKey(Artifact, on_delete=models.PROTECT, related_name="outputs")
+    attempt = models.ForeignKey("Attempt", null=True, on_delete=models.SET_NULL, related_name="+")
+    name = models.CharField(max_length=100)
+
+    class Meta:
+        ordering = ["job", "name"]
+        constraints = [models.UniqueConstraint(fields=["job", "name"], name="one_output_of_a_name_per_job")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.job_id}"
+
+
+class Upload(models.Model):
+    """Bytes on their way: by a user, or by a node for one attempt and epoch."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey("Project", on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+")
+    attempt = models.ForeignKey("Attempt", null=True, on_delete=models.CASCADE, related_name="uploads")
+    epoch = models.PositiveBigIntegerField(default=0)
+    name = models.CharField(max_length=100)
+    kind = models.CharField(max_length=31)
+    meta = models.JSONField(default=dict)
+    files = models.JSONField()
+    artifact = models.ForeignKey(Artifact, null=True, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(user__isnull=False) | Q(attempt__isnull=False), name="an_upload_has_an_owner"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"upload {self.name}"

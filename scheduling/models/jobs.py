@@ -1,0 +1,116 @@
+"""A job: what was asked for, and where it stands."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from scheduling.core.lifecycle import TERMINAL, JobState
+
+STATES = [(s.value, s.value.replace("_", " ").lower()) for s in JobState]
+LIVE = [JobState.DISPATCHING, JobState.RUNNING, JobState.PREEMPTING, JobState.CANCELLING]
+
+
+class Job(models.Model):
+    """One request. ``state`` is written by ``store.commit`` only, guarded by the state machine."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    version = models.PositiveBigIntegerField(default=1)
+    state = models.CharField(max_length=12, choices=STATES)
+
+    name = models.CharField(max_length=100)
+    kind = models.CharField(max_length=31)
+    params = models.JSONField(default=dict)
+    shape = models.CharField(max_length=16, blank=True, default="", help_text="equal for jobs that fit alike")
+    spec = models.JSONField(default=dict, help_text="the accepted request, as it was asked")
+    raw = models.TextField(blank=True, default="", help_text="the body of a refused request, up to 64 KB")
+    errors = models.JSONField(default=list, help_text="why a refused request was refused")
+
+    project = models.ForeignKey("Project", null=True, on_delete=models.PROTECT, related_name="jobs")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="jobs")
+    queue = models.ForeignKey("Queue", null=True, on_delete=models.PROTECT, related_name="jobs")
+    level = models.ForeignKey("Level", null=True, on_delete=models.PROTECT, related_name="jobs")
+
+    gpu_count = models.PositiveIntegerField(default=1)
+    node_count = models.PositiveIntegerField(default=1)
+    gpus_per_node = models.PositiveIntegerField(default=1)
+    gpu_memory_min_mib = models.PositiveIntegerField(default=0)
+    nvlink_required = models.BooleanField(default=False)
+    nvlink_exclusive = models.BooleanField(default=False)
+    affinity = models.JSONField(default=list)
+    max_duration_s = models.PositiveIntegerField(default=0)
+    retries = models.PositiveSmallIntegerField(default=0)
+    preemptible = models.BooleanField(default=True)
+    purpose = models.CharField(max_length=31, blank=True, default="")
+
+    submitted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    eligible_at = models.DateTimeField(null=True, help_text="not before, after an infrastructure failure")
+
+    attempt_number = models.PositiveIntegerField(default=0)
+    epoch = models.PositiveBigIntegerField(default=0, help_text="fencing number; rises with every grant and loss")
+    preempted = models.BooleanField(default=False)
+    preempt_count = models.PositiveIntegerField(default=0)
+    infra_failures = models.PositiveSmallIntegerField(default=0)
+    app_failures = models.PositiveSmallIntegerField(default=0)
+    yields = models.PositiveSmallIntegerField(default=0, help_text="yields in a row without progress")
+    ran_ms = models.PositiveBigIntegerField(default=0, help_text="running time of ended attempts")
+    avoid = models.JSONField(default=dict, help_text="{nodes: [...], gpus: [...]} where it failed for no fault of its own")
+    resume = models.ForeignKey("Artifact", null=True, on_delete=models.SET_NULL, related_name="+")
+    resume_step = models.PositiveBigIntegerField(default=0)
+
+    progress_step = models.PositiveBigIntegerField(default=0)
+    progress_total = models.PositiveBigIntegerField(default=0)
+    progress_unit = models.CharField(max_length=31, blank=True, default="")
+    progress_rate = models.FloatField(null=True, help_text="units a second")
+
+    outcome = models.CharField(max_length=12, blank=True, default="")
+    exit_code = models.IntegerField(null=True)
+    error = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering = ["-submitted_at", "id"]
+        permissions = [
+            ("submit_critical", "May ask for Critical and Realtime"),
+            ("submit_unpreemptible", "May ask for a job that is never preempted"),
+        ]
+        indexes = [
+            models.Index(fields=["state", "submitted_at", "id"], name="job_by_state"),
+            models.Index(fields=["project", "-submitted_at"], name="job_by_project"),
+            models.Index(fields=["-submitted_at", "-id"], name="job_newest_first"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state=JobState.REJECTED) | (Q(gpu_count__gte=1) & Q(gpu_count__lte=100_000)),
+                name="job_gpu_count_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=JobState.REJECTED) | Q(gpu_count=models.F("node_count") * models.F("gpus_per_node")),
+                name="job_gpu_count_is_the_product",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=JobState.REJECTED) | Q(max_duration_s__gte=1), name="job_max_duration_positive"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[s.value for s in TERMINAL], ended_at__isnull=False)
+                | (~Q(state__in=[s.value for s in TERMINAL]) & Q(ended_at__isnull=True)),
+                name="job_ended_at_iff_terminal",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=JobState.REJECTED)
+                | Q(project__isnull=False, user__isnull=False, queue__isnull=False, level__isnull=False),
+                name="job_accepted_has_owner",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.state})"
+
+    @property
+    def is_terminal(self) -> bool:
+        """True when nothing more will happen to this job."""
+        return self.state in TERMINAL

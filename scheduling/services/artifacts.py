@@ -1,0 +1,252 @@
+"""Artifacts: resumable uploads by users and nodes, commits that check every byte, downloads, verification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from scheduling.services import artifact_files as bytes_on_disk
+from scheduling.store import artifact_rows as rows
+from scheduling.store.commit.attempts import live_part
+from scheduling.store.queries import artifacts as queries
+from scheduling.store.queries.access import Actor
+from workers.protocol import FileEntry, UnsafePath, check_path, manifest_digest
+
+MAX_FILES = 10_000
+KINDS = ("model", "checkpoint", "dataset", "eval", "output", "log")
+UNSAFE_SUFFIXES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".joblib")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why bytes or a manifest were refused: HTTP status, code, sentence, and facts such as the right offset."""
+
+    status: int
+    code: str
+    message: str
+    field: str = ""
+    facts: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose upload it is: a user, or a node for one live attempt and epoch."""
+
+    actor: Actor | None = None
+    node: str = ""
+    attempt: str = ""
+    epoch: int = 0
+
+
+def begin(owner: Owner, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | Refusal:
+    """An upload is open: ``{upload, have: {path: bytes}}``; a path at its full size needs no bytes (D35)."""
+    files, wrong = _entries(message.get("files"))
+    if wrong is not None:
+        return wrong
+    name, kind = message.get("name"), message.get("kind", "model")
+    if not isinstance(name, str) or not 1 <= len(name.strip()) <= 100 or not name.isprintable() or "/" in name:
+        return Refusal(422, "bad_name", "an artifact's name is 1 to 100 printable characters without '/'", "name")
+    if kind not in KINDS:
+        return Refusal(422, "unknown_kind", f"kind must be one of {', '.join(KINDS)}", "kind")
+    total = sum(f["size"] for f in files)
+    if total > settings.MAX_ARTIFACT_BYTES:
+        return Refusal(413, "too_large", f"{total} bytes; the limit is {settings.MAX_ARTIFACT_BYTES}", "files")
+    meta = message.get("meta") if isinstance(message.get("meta"), Mapping) else {}
+    if owner.actor is not None:
+        project = message.get("project")
+        if not isinstance(project, str) or not owner.actor.sees(project):
+            return Refusal(422, "unknown_project", f"there is no project {str(project)[:80]!r} among yours", "project")
+        made = rows.open_upload(project=project, user_id=owner.actor.user_id, name=name.strip(), kind=kind,
+                                meta=dict(meta or {}), files=files, now=now)  # fmt: skip
+    else:
+        part = _fenced(owner)
+        if part is None:
+            return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
+        made = rows.open_upload(attempt=part, name=name.strip(), kind=kind, meta=dict(meta or {}), files=files, now=now)
+    have = {f["path"]: f["size"] for f in files if f["size"] == 0 or _known(f)}
+    return {"upload": str(made), "have": have}
+
+
+def _known(entry: FileEntry) -> bool:
+    path = bytes_on_disk.blob(entry["sha256"]) if entry["sha256"] else None
+    return path is not None and path.exists() and path.stat().st_size == entry["size"]
+
+
+def _fenced(owner: Owner) -> Any:
+    try:
+        return live_part(UUID(owner.attempt), owner.epoch, owner.node)
+    except ValueError:
+        return None
+
+
+def _entries(given: Any) -> tuple[list[FileEntry], Refusal | None]:
+    """The announced files; sizes are exact, a sha256 may follow at the commit."""
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        return [], Refusal(422, "required", "files must list at least one {path, size, sha256}", "files")
+    if len(given) > MAX_FILES:
+        return [], Refusal(422, "too_many_files", f"{len(given)} files; the limit is {MAX_FILES}", "files")
+    files: list[FileEntry] = []
+    for row in given:
+        if not isinstance(row, Mapping):
+            return [], Refusal(422, "bad_file", "each file is {path, size, sha256}", "files")
+        size, sha = row.get("size"), row.get("sha256") or ""
+        try:
+            path = check_path(row.get("path", ""))
+        except UnsafePath as unsafe:
+            return [], Refusal(400, "unsafe_path", str(unsafe), "files")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            return [], Refusal(422, "bad_size", f"size of {path!r} must be a whole number of bytes", "files")
+        if sha and not (isinstance(sha, str) and len(sha) == 64 and set(sha) <= set("0123456789abcdef")):
+            return [], Refusal(422, "bad_sha256", f"sha256 of {path!r} must be 64 hex digits", "files")
+        files.append({"path": path, "size": size, "sha256": sha})
+    if len({f["path"].casefold() for f in files}) != len(files):
+        return [], Refusal(422, "duplicate_path", "two files have one name (case does not count)", "files")
+    return files, None
+
+
+def _mine(owner: Owner, upload_id: str) -> Any:
+    """The open upload, if it is the owner's; a stale epoch owns nothing."""
+    upload = queries.upload(upload_id)
+    if upload is None:
+        return None
+    if owner.actor is not None:
+        return upload if upload.user_id == owner.actor.user_id else None
+    part = _fenced(owner)
+    return upload if part is not None and upload.attempt_id == part.attempt_id and upload.epoch == owner.epoch else None
+
+
+def offsets(owner: Owner, upload_id: str) -> dict[str, Any] | Refusal:
+    """How far each file of the upload is: ``{upload, have: {path: bytes}}``."""
+    upload = _mine(owner, upload_id)
+    if upload is None:
+        return Refusal(404, "no_such_upload", "there is no such upload")
+    return {
+        "upload": str(upload.pk),
+        "have": {
+            f["path"]: f["size"] if _known(f) else bytes_on_disk.part_size(upload.pk, n) for n, f in enumerate(upload.files)
+        },
+    }
+
+
+def put(owner: Owner, upload_id: str, path: str, offset: int, chunks: Iterator[bytes]) -> dict[str, Any] | Refusal:
+    """The file has grown; ``{offset}`` is where to go on. A wrong offset is answered with the right one."""
+    upload = _mine(owner, upload_id)
+    if upload is None:
+        if owner.actor is None and _fenced(owner) is None:
+            return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
+        return Refusal(404, "no_such_upload", "there is no such upload")
+    if upload.artifact_id is not None:
+        return Refusal(409, "committed", "this upload is committed already")
+    numbers = {f["path"]: n for n, f in enumerate(upload.files)}
+    if path not in numbers:
+        return Refusal(404, "no_such_file", f"{path[:100]!r} was not announced")
+    number = numbers[path]
+    have = bytes_on_disk.part_size(upload.pk, number)
+    if not 0 <= offset <= have:
+        return Refusal(409, "wrong_offset", f"{have} bytes are here: go on from there", facts={"offset": have})
+    try:
+        size = bytes_on_disk.append(upload.pk, number, offset, chunks, upload.files[number]["size"])
+    except ValueError as more:
+        return Refusal(422, "too_long", str(more), path)
+    except bytes_on_disk.NoSpace as full:
+        return Refusal(507, "no_space", f"{full}; free space or ask an admin, then go on from the same offset")
+    return {"offset": size}
+
+
+def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | Refusal:
+    """The upload is an artifact: every byte hashed and compared, blobs durable, row last. Twice gives the same."""
+    upload = _mine(owner, upload_id)
+    if upload is None:
+        if owner.actor is None and _fenced(owner) is None:
+            return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
+        return Refusal(404, "no_such_upload", "there is no such upload")
+    if upload.artifact_id is not None:
+        return {"artifact": str(upload.artifact_id), "digest": upload.artifact.digest}
+    claimed = message.get("sha256") if isinstance(message.get("sha256"), Mapping) else {}
+    files: list[FileEntry] = []
+    tensors: dict[str, Any] = {}
+    for number, entry in enumerate(upload.files):
+        wanted = str((claimed or {}).get(entry["path"]) or entry["sha256"])
+        checked = _check_file(upload.pk, number, entry, wanted, model=upload.kind == "model")
+        if isinstance(checked, Refusal):
+            return checked
+        files.append({"path": entry["path"], "size": entry["size"], "sha256": wanted})
+        tensors |= checked
+    for number, final in enumerate(files):
+        if not _known(final):
+            bytes_on_disk.publish(upload.pk, number, final["sha256"])
+    done = rows.commit_upload(
+        upload.pk, digest=manifest_digest(files), files=sorted(files, key=lambda f: f["path"]),
+        tensors=tensors or None, published=owner.actor is not None, now=now, epoch=owner.epoch if owner.actor is None else None,
+        actor=owner.actor.label if owner.actor else f"node {owner.node}",
+    )  # fmt: skip
+    if done is None:
+        return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
+    bytes_on_disk.forget(upload.pk)
+    return {"artifact": str(done[0]), "digest": done[1]}
+
+
+def _check_file(upload: UUID, number: int, entry: FileEntry, wanted: str, *, model: bool) -> dict[str, Any] | Refusal:
+    """The tensors of one received file (of a model), or why the file is refused."""
+    path = entry["path"]
+    here = bytes_on_disk.part(upload, number)
+    if _known({**entry, "sha256": wanted}):
+        here = bytes_on_disk.blob(wanted)
+    else:
+        have = bytes_on_disk.part_size(upload, number)
+        if have != entry["size"]:
+            return Refusal(409, "incomplete", f"{path!r} has {have} of {entry['size']} bytes: send the rest", path, {"offset": have})
+        if entry["size"] == 0:
+            here.parent.mkdir(parents=True, exist_ok=True)
+            here.touch()
+        found = bytes_on_disk.digest(here)
+        if found != wanted:
+            return Refusal(422, "sha256_mismatch", f"{path!r} has sha256 {found}, not {wanted or 'none given'}", path, {"sha256": found})
+    if model and path.endswith(".safetensors"):
+        try:
+            return bytes_on_disk.tensors_of(here)
+        except bytes_on_disk.CorruptModel as corrupt:
+            return Refusal(422, "corrupt_model", f"{path!r} is not a whole safetensors file: {corrupt}", path)
+    return {}
+
+
+def committed(attempt: UUID, ids: Sequence[str]) -> list[tuple[str, UUID]]:
+    """(name, artifact) of those ids that this attempt committed; ValueError for any other."""
+    found = rows.committed_by(attempt)
+    for wanted in ids:
+        if wanted not in found:
+            raise ValueError(f"artifact {wanted[:60]} was not committed by this attempt")
+    return [(found[wanted], UUID(wanted)) for wanted in ids]
+
+
+def verify_some(now: datetime, *, limit_bytes: int) -> dict[str, int]:
+    """The artifacts longest unverified are hashed again, up to ``limit_bytes``; corrupt ones are marked, never deleted."""
+    checked = corrupt = 0
+    budget = limit_bytes
+    for artifact_id, size, files in rows.stalest(100):
+        if size > budget and checked:
+            break
+        budget -= size
+        good = all(_sound(f) for f in files)
+        rows.verified(artifact_id, corrupt=not good, now=now)
+        checked += 1
+        corrupt += not good
+    return {"checked": checked, "corrupt": corrupt}
+
+
+def _sound(entry: Mapping[str, Any]) -> bool:
+    path = bytes_on_disk.blob(entry["sha256"])
+    return path.exists() and path.stat().st_size == entry["size"] and bytes_on_disk.digest(path) == entry["sha256"]
+
+
+def collect_uploads(now: datetime, *, older_than_s: float) -> int:
+    """Uploads that nobody finished are gone, with their bytes; returns how many."""
+    stale = rows.abandon_uploads(now, older_than_s=older_than_s)
+    for upload in stale:
+        bytes_on_disk.forget(upload)
+    return len(stale)

@@ -1,0 +1,171 @@
+"""The verbs of jobs: submit, cancel, hold, release, clone. Form and REST come here, so both refuse alike."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from scheduling.core.lifecycle import JobState
+from scheduling.core.request import FieldError, Rights, Submission, validate
+from scheduling.services import models_fit
+from scheduling.store import load
+from scheduling.store.commit import jobs as commit
+from scheduling.store.queries import access
+from scheduling.store.queries import jobs as queries
+from scheduling.store.queries.access import Actor
+from scheduling.store.queries.shapes import shape_of
+from workers.catalog import KINDS, check_params
+
+KIND_QUEUES = {kind.name: kind.queue for kind in KINDS.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The job is stored (``fresh``), or had been stored by the same idempotency key."""
+
+    job_id: UUID
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Every reason at once. ``job_id`` is the stored REJECTED job, if one was stored (D28)."""
+
+    errors: tuple[dict[str, Any], ...]
+    job_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyConflict:
+    """The idempotency key was used before with another body."""
+
+    job_id: UUID
+
+
+def check(body: Mapping[str, Any], actor: Actor) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
+    """(submission, resolved parameters and inputs, errors): what REST, the form and a dry run agree on."""
+    policy, pool = load.policy_of(), load.pool_of()
+    project = body.get("project")
+    rights = Rights(
+        levels_cap=access.level_cap(actor, project) if isinstance(project, str) else actor.level_cap,
+        may_critical=actor.may_critical,
+        may_unpreemptible=actor.may_unpreemptible,
+        projects=actor.projects,
+    )
+    submission, found = validate(body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES)
+    errors = [_error(e) for e in found]
+    kind = body.get("kind")
+    resolved: dict[str, Any] = {"params": body.get("params") or {}, "inputs": []}
+    if isinstance(kind, str) and kind in KINDS:
+        clean, wrong = check_params(kind, body.get("params"))
+        errors += [asdict(e) for e in wrong]
+        resolved["params"] = clean
+        if not wrong and isinstance(project, str):
+            inputs, unfit = models_fit.check(kind, clean, project=project, actor=actor)
+            resolved["inputs"] = inputs
+            errors += unfit
+    return (submission if not errors else None), resolved, tuple(errors)
+
+
+def submit(
+    body: Mapping[str, Any], actor: Actor, now: datetime, *, key: str | None = None, raw: str | None = None
+) -> Accepted | Refused | KeyConflict:
+    """The job is QUEUED, or refused with every reason and kept as REJECTED for the audit."""
+    text = raw if raw is not None else json.dumps(body, sort_keys=True, default=str)
+    submission, resolved, errors = check(body, actor)
+    if submission is None:
+        return Refused(errors, _keep_refused(body, text, errors, actor, now))
+    body_key = commit.Key(key, hashlib.sha256(_canonical(body).encode()).hexdigest()) if key else None
+    request = submission.request
+    fields = {
+        "name": submission.name, "kind": submission.kind, "project": submission.project, "queue": submission.queue,
+        "level": submission.level, "params": resolved["params"], "shape": shape_of(request),
+        "spec": {**{k: v for k, v in body.items() if k != "params"}, "inputs": resolved["inputs"]},
+        "gpu_count": request.gpu_count, "node_count": request.node_count, "gpus_per_node": request.gpus_per_node,
+        "gpu_memory_min_mib": request.gpu_memory_min_mib, "nvlink_required": request.nvlink_required,
+        "nvlink_exclusive": request.nvlink_exclusive, "max_duration_s": request.max_duration_s,
+        "affinity": [asdict(t) for t in request.affinity], "retries": submission.retries,
+        "preemptible": submission.preemptible, "purpose": submission.purpose or "",
+    }  # fmt: skip
+    made = commit.create(fields, user_id=actor.user_id, key=body_key, now=now, actor=actor.label)
+    if not made.same_body:
+        return KeyConflict(made.job_id)
+    return Accepted(made.job_id, made.fresh)
+
+
+def _canonical(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), default=str)
+
+
+def _keep_refused(
+    body: Mapping[str, Any], text: str, errors: tuple[dict[str, Any], ...], actor: Actor, now: datetime
+) -> UUID | None:
+    """The stored REJECTED job; none for a project the actor may not know of (D28)."""
+    project = body.get("project")
+    if isinstance(project, str) and project and not actor.sees(project):
+        return None
+    return commit.reject(
+        name=_printable(body.get("name")),
+        kind=_printable(body.get("kind")),
+        raw=text.replace("\x00", "\\u0000"),
+        errors=list(errors),
+        project=project if isinstance(project, str) else None,
+        user_id=actor.user_id,
+        now=now,
+        actor=actor.label,
+    )
+
+
+def _printable(value: Any) -> str:
+    text = value if isinstance(value, str) else ""
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:100])
+    return shown.encode("utf-8", "replace").decode().strip()
+
+
+def _error(e: FieldError) -> dict[str, Any]:
+    row = asdict(e)
+    if isinstance(row["limit"], tuple):
+        row["limit"] = list(row["limit"])
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The state after a verb, and whether the verb made sense in the state before."""
+
+    state: JobState
+    lawful: bool
+
+
+def cancel(job_id: str, actor: Actor, now: datetime, *, force: bool = False) -> Moved | None:
+    """The job will stop; None when the actor may not know of it."""
+    job = queries.one(actor, job_id)
+    if job is None:
+        return None
+    return _moved(commit.cancel(job.pk, actor=actor.label, now=now, force=force))
+
+
+def hold(job_id: str, actor: Actor, now: datetime, *, release: bool = False) -> Moved | None:
+    """The waiting job is held, or released; None when the actor may not know of it."""
+    job = queries.one(actor, job_id)
+    if job is None:
+        return None
+    return _moved(commit.hold(job.pk, actor=actor.label, now=now, release=release))
+
+
+def _moved(result: tuple[JobState | None, bool]) -> Moved | None:
+    state, lawful = result
+    return None if state is None else Moved(state, lawful)
+
+
+def body_again(job_id: str, actor: Actor) -> dict[str, Any] | None:
+    """A request body equal to the one that made the job, to submit again; None when the actor may not know of it."""
+    job = queries.one(actor, job_id)
+    if job is None or job.state == JobState.REJECTED:
+        return None
+    return {**{k: v for k, v in job.spec.items() if k != "inputs"}, "params": job.params}

@@ -1,0 +1,215 @@
+"""The verbs of nodes: register, heartbeat, claim, report; and of operators: cordon, drain, return."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from scheduling.core.lifecycle import NodeEvent
+from scheduling.core.request import parse_memory
+from scheduling.services import artifacts
+from scheduling.store import load, record, seed
+from scheduling.store.commit import attempts, nodes
+from scheduling.store.queries import dispatch
+from scheduling.store.queries.access import Actor
+from workers.protocol import PROTOCOL_VERSION, Outcome, Timings
+
+OPERATIONS = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent.RETURN}
+TEXT = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def timings() -> Timings:
+    """The waits that agents and server share, scaled as the settings say."""
+    return Timings().scaled(settings.TIME_SCALE)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRefused:
+    """Why a node's message was refused: HTTP status, code, and a sentence."""
+
+    status: int
+    code: str
+    message: str
+
+
+def add_node(name: str) -> str:
+    """The node exists with a new token, which is returned once and kept only as a hash; ValueError on a bad name."""
+    token = f"emepn_{secrets.token_urlsafe(32)}"
+    seed.node(name, hashlib.sha256(token.encode()).hexdigest())
+    return token
+
+
+def register(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | NodeRefused:
+    """The node is in the pool as it describes itself; the reply says what to keep, what to kill, and the timings."""
+    try:
+        description = _description(message)
+    except (KeyError, TypeError, ValueError) as wrong:
+        return NodeRefused(422, "bad_registration", f"registration of {node}: {wrong}")
+    if description["protocol"] != PROTOCOL_VERSION:
+        return NodeRefused(
+            409, "protocol_mismatch",
+            f"the agent speaks protocol {description['protocol']}, this server {PROTOCOL_VERSION}: upgrade the older one",
+        )  # fmt: skip
+    result = nodes.register(node, description, now=now, policy=load.policy_of())
+    if result is None:
+        return NodeRefused(404, "unknown_node", f"there is no node {node}")
+    adopt, kill = result
+    return {"adopt": adopt, "kill": kill, **asdict(timings())}
+
+
+def _description(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The registration with every field checked; ValueError names the field."""
+    gpus = []
+    for row in message["gpus"]:
+        memory = row["memory_mib"]
+        if isinstance(memory, str):
+            memory = parse_memory(memory)
+        uuid = _text("gpus.uuid", row["uuid"], 80)
+        if isinstance(memory, bool) or not isinstance(memory, int) or not 1 <= memory < 2**31:
+            raise ValueError(f"memory_mib of {uuid} must be a whole number of MiB above 0")
+        group = row.get("nvlink_group_id")
+        gpus.append(
+            {"uuid": uuid, "index": int(row["index"]), "model": _text("gpus.model", row["model"], 120),
+             "memory_mib": memory, "nvlink_group_id": None if group is None else _text("nvlink_group_id", group, 120)}
+        )  # fmt: skip
+    if len({g["uuid"] for g in gpus}) != len(gpus):
+        raise ValueError("two GPUs have one uuid")
+    bandwidth = float(message["network_bandwidth_gbps"])
+    if not math.isfinite(bandwidth) or bandwidth < 0:
+        raise ValueError("network_bandwidth_gbps must be a number of at least 0")
+    return {
+        "boot_id": _text("boot_id", message["boot_id"], 64),
+        "protocol": int(message["protocol"]),
+        "agent_version": _text("agent_version", message.get("agent_version", ""), 40),
+        "address": _text("address", message.get("address", ""), 200),
+        "rack_id": _text("rack_id", message.get("rack_id", ""), 63),
+        "network_bandwidth_gbps": bandwidth,
+        "labels": {_text("labels", k, 63): _text("labels", v, 63) for k, v in dict(message.get("labels", {})).items()},
+        "simulated": bool(message.get("simulated", False)),
+        "gpus": gpus,
+        "attempts": [dict(a) for a in message.get("attempts", [])],
+    }
+
+
+def _text(field: str, value: Any, limit: int) -> str:
+    if not isinstance(value, str) or len(value) > limit or TEXT.search(value):
+        raise ValueError(f"{field} must be text of at most {limit} printable characters")
+    return value
+
+
+def heartbeat(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | NodeRefused:
+    """The lease is renewed, the reports are taken, and the reply carries the node's whole desired set."""
+    if dispatch.boot_id(node) != message.get("boot_id") or dispatch.is_lost(node):
+        return NodeRefused(409, "reregister", f"node {node} must register again")
+    samples = message.get("gpus")
+    record.heartbeat(
+        node, seq=int(message.get("seq", 0)), disk_low=bool(message.get("disk_low")),
+        leaving=bool(message.get("draining")),
+        samples=samples if isinstance(samples, Sequence) else None, now=now,
+    )  # fmt: skip
+    answers = [report(node, dict(r), now) for r in message.get("reports", [])]
+    return {"desired": dispatch.desired(node, now), "canary": [], "answers": answers}
+
+
+def claim(node: str, attempt: str, epoch: int, now: datetime) -> dict[str, Any] | NodeRefused:
+    """The launch document of the attempt, which the node now holds."""
+    key = _uuid(attempt)
+    if key is None or not attempts.claim(key, epoch, node, now=now):
+        return NodeRefused(409, "stale_epoch", "this attempt is not to be had: it ended, was stopped, or has another epoch")
+    launch = dispatch.launch(key, node, log_bytes=settings.LOG_BYTES_PER_ATTEMPT, grace_s=timings().grace_s)
+    return launch if launch is not None else NodeRefused(409, "stale_epoch", "this attempt has ended")
+
+
+def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The answer to one report about one attempt; a stale one changes nothing, and that is recorded."""
+    answer: dict[str, Any] = {"n": message.get("n", 0), "ok": True}
+    kind, key = str(message.get("type", "")), _uuid(str(message.get("attempt", "")))
+    try:
+        epoch = int(message.get("epoch", -1))
+    except (TypeError, ValueError):
+        return {**answer, "ok": False, "code": "bad_report", "message": "epoch must be a whole number"}
+    part = attempts.live_part(key, epoch, node) if key else None
+    if part is None:
+        if kind == "finished" and key and dispatch.ended_same(key, epoch, node):
+            return answer  # delivered twice: same answer, no second effect (D12)
+        record.refused(node, str(message.get("attempt", "")), epoch, kind[:40], now)
+        return {**answer, "ok": False, "code": "stale_epoch", "message": "the attempt is not live at this epoch"}
+    try:
+        if kind == "started":
+            attempts.started(part.attempt_id, epoch, node, now=now)
+        elif kind == "progress":
+            rate = message.get("rate")
+            record.progress(
+                part, step=_whole(message["step"]), total=_whole(message["total"]), unit=str(message.get("unit", "")),
+                rate=float(rate) if isinstance(rate, (int, float)) and math.isfinite(rate) else None, now=now,
+            )  # fmt: skip
+        elif kind == "metric":
+            value = float(message["value"])
+            if math.isfinite(value):
+                record.metric(part, name=str(message["name"]), step=_whole(message["step"]), value=value)
+        elif kind == "logs":
+            answer["next"] = record.log(
+                part, offset=_whole(message["offset"]), text=str(message["text"]), limit=settings.LOG_BYTES_PER_ATTEMPT, now=now
+            )
+        elif kind == "checkpoint":
+            attempts.checkpointed(part, UUID(str(message["artifact"])), _whole(message.get("step", 0)), now=now)
+        elif kind == "finished":
+            _finished(part.attempt_id, epoch, node, message, now)
+        else:
+            return {**answer, "ok": False, "code": "bad_report", "message": f"unknown report type {kind[:40]!r}"}
+    except (KeyError, TypeError, ValueError) as wrong:
+        return {**answer, "ok": False, "code": "bad_report", "message": f"{kind}: {wrong!r}"[:300]}
+    return answer
+
+
+def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], now: datetime) -> None:
+    outcome = Outcome(str(message["outcome"]))
+    outputs = artifacts.committed(attempt, [str(a) for a in message.get("artifacts") or []])
+    saved = message.get("checkpoint")
+    checkpoint = artifacts.committed(attempt, [str(saved)]) if saved else []
+    code = message.get("exit_code")
+    how = attempts.End(
+        outcome=outcome.value,
+        exit_code=int(code) if isinstance(code, int) else None,
+        error=str(message.get("error") or message.get("detail") or "")[:4000].replace("\x00", ""),
+        why=str(message.get("why") or ""),
+        outputs=outputs,
+        checkpoint=checkpoint[0][1] if checkpoint else None,
+        checkpoint_step=_whole(message.get("step", 0)),
+        avoid_node=node if outcome is Outcome.LOST else "",
+    )
+    attempts.end(attempt, epoch, how, now=now, actor=f"node {node}", policy=load.policy_of())
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or not 0 <= value < 2**62:
+        raise ValueError(f"{value!r:.40} is not a whole number from 0")
+    return int(value)
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def operate(name: str, verb: str, actor: Actor, now: datetime) -> tuple[bool, str] | None:
+    """(lawful, state) after cordon, drain or return; None for an unknown node."""
+    if dispatch.boot_id(name) is None:
+        return None
+    return nodes.operate(name, OPERATIONS[verb], now=now, actor=actor.label, message=f"{verb} by {actor.username}")
+
+
+def accepting(now: datetime) -> None:
+    """This web process could accept heartbeats just now (D21)."""
+    record.accepting(now, gap_s=timings().heartbeat_s)

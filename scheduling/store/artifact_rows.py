@@ -1,0 +1,107 @@
+"""Rows of uploads and artifacts: opened, committed with their lineage, verified, given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from scheduling.models import Artifact, ArtifactParent, Attempt, AttemptNode, Project, Upload
+from scheduling.store import journal
+
+
+def open_upload(
+    *, name: str, kind: str, meta: dict[str, Any], files: Sequence[Any], now: datetime, project: str = "",
+    user_id: int | None = None, attempt: AttemptNode | None = None,
+) -> UUID:
+    """An open upload of a user in a project, or of a live attempt in its job's project."""  # fmt: skip
+    if attempt is not None:
+        job = attempt.attempt.job
+        upload = Upload(project=job.project, attempt=attempt.attempt, epoch=attempt.attempt.epoch)
+    else:
+        upload = Upload(project=Project.objects.get(name=project), user_id=user_id)
+    upload.name, upload.kind, upload.meta, upload.files, upload.created_at = name, kind, meta, list(files), now
+    Upload.objects.bulk_create([upload])
+    return upload.pk
+
+
+@transaction.atomic
+def commit_upload(
+    upload_id: UUID, *, digest: str, files: Sequence[Any], tensors: dict[str, Any] | None, published: bool,
+    now: datetime, epoch: int | None, actor: str,
+) -> tuple[UUID, str] | None:
+    """The artifact row of this upload, new or the one that has these bytes in this project; its lineage and event.
+
+    None when ``epoch`` is given and its attempt is no longer live: the store refuses a stale epoch at commit.
+    """  # fmt: skip
+    upload = Upload.objects.select_for_update(of=("self",)).select_related("project", "attempt__job").get(pk=upload_id)
+    if upload.artifact_id is not None:
+        return upload.artifact_id, digest
+    if epoch is not None and not Attempt.objects.filter(
+        pk=upload.attempt_id, epoch=epoch, ended_at__isnull=True
+    ).exists():
+        return None
+    job = upload.attempt.job if upload.attempt else None
+    artifact, fresh = Artifact.objects.get_or_create(
+        project=upload.project, digest=digest,
+        defaults={
+            "name": upload.name if job is None or upload.kind != "model" else job.name,
+            "kind": upload.kind, "size": sum(f["size"] for f in files), "files": list(files), "meta": upload.meta,
+            "tensors": tensors, "user_id": upload.user_id or (job.user_id if job else None), "job": job,
+            "created_at": now, "published": published,
+        },
+    )  # fmt: skip
+    if published and not artifact.published:
+        Artifact.objects.filter(pk=artifact.pk).update(published=True)
+    if job is not None and fresh:
+        inputs = job.spec.get("inputs", [])
+        parents = Artifact.objects.in_bulk([UUID(i["artifact"]) for i in inputs])
+        ArtifactParent.objects.bulk_create(
+            [
+                ArtifactParent(child=artifact, parent=parents[UUID(i["artifact"])], role=i["as"])
+                for i in inputs
+                if UUID(i["artifact"]) in parents and UUID(i["artifact"]) != artifact.pk
+            ],
+            ignore_conflicts=True,
+        )
+    Upload.objects.filter(pk=upload_id).update(artifact=artifact)
+    journal.write(
+        [
+            journal.Note("artifact_committed", "artifact", str(artifact.pk), actor=actor, project=upload.project.name,
+                         attempt=upload.attempt_id, epoch=upload.epoch,
+                         message=f"{upload.kind} {artifact.name!r} of {artifact.size} bytes",
+                         data={"digest": digest, "fresh": fresh, "kind": upload.kind})
+        ],
+        now,
+    )  # fmt: skip
+    return artifact.pk, digest
+
+
+def committed_by(attempt: UUID) -> dict[str, str]:
+    """``{artifact id: name}`` of what the attempt committed."""
+    return {str(a): n for a, n in Upload.objects.filter(attempt_id=attempt, artifact__isnull=False).values_list("artifact_id", "name")}
+
+
+def stalest(limit: int) -> list[tuple[UUID, int, list[Any]]]:
+    """(id, size, files) of the published artifacts whose last verification is oldest."""
+    rows = Artifact.objects.filter(published=True).order_by("verified_at", "created_at")[:limit]
+    never = [a for a in rows if a.verified_at is None]
+    return [(a.pk, a.size, a.files) for a in [*never, *(a for a in rows if a.verified_at is not None)]]
+
+
+def verified(artifact_id: UUID, *, corrupt: bool, now: datetime) -> None:
+    """The result of the verification is kept; a corrupt artifact leaves an event."""
+    Artifact.objects.filter(pk=artifact_id).update(verified_at=now, corrupt=corrupt)
+    if corrupt:
+        journal.write([journal.Note("artifact_corrupt", "artifact", str(artifact_id), message="its bytes do not match its digest")], now)
+
+
+def abandon_uploads(now: datetime, *, older_than_s: float) -> list[UUID]:
+    """Uploads opened long ago and never committed are deleted; returns their ids."""
+    stale = Upload.objects.filter(artifact__isnull=True, created_at__lt=now - timedelta(seconds=older_than_s))
+    ids = list(stale.values_list("pk", flat=True))
+    Upload.objects.filter(pk__in=ids, artifact__isnull=True).delete()
+    return ids

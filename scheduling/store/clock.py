@@ -1,0 +1,23 @@
+"""Which clock: the database's on PostgreSQL, the host's on SQLite. A door asks once and passes it down (D34)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import connection
+from django.utils import timezone
+
+
+def now() -> datetime:
+    """The present, aware and in UTC, from the one clock that orders leases, submissions and charges."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp()")
+            moment: datetime = cursor.fetchone()[0]
+            return moment
+    return timezone.now()
+
+
+def to_ms(moment: datetime) -> int:
+    """Whole milliseconds since 1970."""
+    return int(moment.timestamp() * 1000)

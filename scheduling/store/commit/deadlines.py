@@ -1,0 +1,35 @@
+"""What the server enforces when a node does not: the end of a grace, and the end of ``max_duration`` (D25)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from scheduling.models import Attempt
+from scheduling.store import journal
+
+# The node enforces the limit on its own clock; the server speaks when kill time and a heartbeat have passed too.
+LATE_S = 20.0
+
+
+@transaction.atomic
+def enforce(now: datetime) -> list[str]:
+    """Attempts past their grace or their time limit are told to be killed; returns the nodes to ring."""
+    late = timedelta(seconds=LATE_S * settings.TIME_SCALE)
+    overdue = Attempt.objects.filter(ended_at__isnull=True, action="stop", stop_by__lt=now - late)
+    running = Attempt.objects.filter(ended_at__isnull=True, action="run", started_at__isnull=False)
+    timed_out = [a for a in running if a.started_at and a.started_at + timedelta(seconds=a.remaining_s) < now - late]
+    nodes: list[str] = []
+    for attempt, why in [(a, a.why) for a in overdue] + [(a, "time_limit") for a in timed_out]:
+        if Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=True).update(action="kill", why=why, stop_by=now):
+            nodes += attempt.nodes.values_list("node__name", flat=True)
+            journal.write(
+                [
+                    journal.Note("kill_requested", "job", str(attempt.job_id), attempt=attempt.pk, epoch=attempt.epoch,
+                                 message="the time limit has passed" if why == "time_limit" else "the grace is over")
+                ],
+                now,
+            )  # fmt: skip
+    return nodes

@@ -1,0 +1,117 @@
+"""A plan becomes rows: grants, and what must be taken back. Stale actions are told, not raised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from scheduling.core.lifecycle import GpuState, JobState, NodeState, sources_of
+from scheduling.core.lifecycle import JobEvent as Ev
+from scheduling.core.plan import Plan, Start
+from scheduling.core.policy import Policy
+from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job
+from scheduling.store import journal
+from scheduling.store.commit.attempts import End, end
+from scheduling.store.commit.nodes import lose
+from scheduling.store.load import billing_weights
+
+
+@dataclass(slots=True)
+class Applied:
+    """What of a plan took effect: started job ids, nodes to ring, and the actions that had become stale."""
+
+    started: list[str] = field(default_factory=list)
+    reclaimed: list[str] = field(default_factory=list)
+    nodes: set[str] = field(default_factory=set)
+    stale: list[str] = field(default_factory=list)
+
+
+def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
+    """Every action of the plan that is still lawful is in the database, each group in one transaction."""
+    applied = Applied()
+    for lost in plan.lose_nodes:
+        lose(lost.node, now=now, actor=actor)
+    for taken in plan.reclaims:
+        messages = {
+            "node_lost": f"node {taken.node} has not been heard of for its lease; its work is taken back",
+            "claim_expired": f"node {taken.node} did not take the work in time",
+        }
+        how = End("LOST", error=messages[taken.cause], why="lost", avoid_node=taken.node, data={"cause": taken.cause})
+        if end(UUID(taken.attempt), taken.epoch, how, now=now, actor=actor, policy=policy) is None:
+            applied.stale.append(f"reclaim {taken.attempt}")
+        else:
+            applied.reclaimed.append(taken.attempt)
+            applied.nodes.add(taken.node)
+    if plan.starts:
+        try:
+            _grant(plan.starts, applied, now=now, actor=actor)
+        except IntegrityError as lost_race:  # the unique index is the last net: nothing of this group is written
+            applied.stale.extend(f"start {s.job}: {lost_race.__class__.__name__}" for s in plan.starts)
+    return applied
+
+
+@transaction.atomic
+def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: str) -> None:
+    """All lawful starts are granted in one transaction: attempt, allocations, job DISPATCHING, event."""
+    jobs = {
+        str(j.pk): j
+        for j in Job.objects.select_for_update(of=("self",))
+        .select_related("project")
+        .filter(pk__in=[UUID(s.job) for s in starts], state__in=sources_of(Ev.GRANT))
+    }
+    gpus = {
+        g.uuid: g
+        for g in Gpu.objects.select_related("node")
+        .filter(
+            uuid__in=[u for s in starts for u in s.gpus], state=GpuState.HEALTHY, node__state=NodeState.READY,
+            node__live__leaving=False,
+        )
+        .exclude(allocations__released_at__isnull=True, allocations__id__isnull=False)
+    }
+    lawful = [s for s in starts if s.job in jobs and all(u in gpus for u in s.gpus)]
+    applied.stale.extend(f"start {s.job}" for s in starts if s not in lawful)
+    if not lawful:
+        return
+    billing = billing_weights()
+    attempts, parts, held, notes = [], [], [], []
+    for s in lawful:
+        job = jobs[s.job]
+        attempt = Attempt(
+            id=uuid4(), job=job, number=job.attempt_number + 1, epoch=job.epoch + 1, granted_at=now,
+            remaining_s=max(1, job.max_duration_s - job.ran_ms // 1000), resume_id=job.resume_id,
+            resume_step=job.resume_step,
+        )  # fmt: skip
+        attempts.append(attempt)
+        nodes = sorted({gpus[u].node for u in s.gpus}, key=lambda n: n.name)
+        parts += [AttemptNode(attempt=attempt, node=node, rank=rank) for rank, node in enumerate(nodes)]
+        held += [
+            Allocation(attempt=attempt, gpu=gpus[u], granted_at=now, billing=billing.get(gpus[u].model, 1.0))
+            for u in s.gpus
+        ]
+        names = ", ".join(f"{gpus[u].node.name}/{gpus[u].index}" for u in s.gpus)
+        notes.append(
+            journal.Note(
+                "granted", "job", s.job, actor=actor, version=job.version + 1,
+                project=job.project.name if job.project else "", attempt=attempt.pk, epoch=attempt.epoch,
+                node=nodes[0].name, message=f"attempt {attempt.number} gets {names}",
+                data={"from": "QUEUED", "to": "DISPATCHING", "gpus": list(s.gpus), "number": attempt.number},
+            )
+        )  # fmt: skip
+        applied.started.append(s.job)
+        applied.nodes.update(n.name for n in nodes)
+    Attempt.objects.bulk_create(attempts)
+    AttemptNode.objects.bulk_create(parts)
+    Allocation.objects.bulk_create(held)
+    Job.objects.filter(pk__in=[a.job_id for a in attempts], state__in=sources_of(Ev.GRANT)).update(
+        state=JobState.DISPATCHING, version=F("version") + 1, attempt_number=F("attempt_number") + 1,
+        epoch=F("epoch") + 1, preempted=False, eligible_at=None,
+        progress_step=F("resume_step"),
+    )  # fmt: skip
+    journal.write(notes, now)
+
+

@@ -1,0 +1,142 @@
+"""What a user does to a job: submit, have it refused, cancel, hold, release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from scheduling.core.lifecycle import JobEvent, JobState
+from scheduling.models import Attempt, IdempotencyKey, Job, Level, Project
+from scheduling.store import journal
+from scheduling.store.commit.attempts import End, ask_to_stop, end
+from scheduling.store.commit.transitions import lock_job, step
+from scheduling.store.load import policy_of
+
+RAW_LIMIT = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The job a submission made, or the one its idempotency key had made before (``fresh`` is False)."""
+
+    job_id: UUID
+    fresh: bool
+    same_body: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An idempotency key: at most one job per user and key."""
+
+    value: str
+    body_sha256: str
+
+
+def create(fields: dict[str, Any], *, user_id: int, key: Key | None, now: datetime, actor: str) -> Created:
+    """A QUEUED job with its event, and its key row, in one transaction; or the job that the key made before.
+
+    ``fields`` are columns of :class:`Job`, with ``project``, ``queue`` and ``level`` by name.
+    """
+    if key is not None and (earlier := _made_by(user_id, key)) is not None:
+        return earlier
+    try:
+        with transaction.atomic():
+            project = Project.objects.get(name=fields.pop("project"))
+            level = Level.objects.select_related("queue").get(queue__name=fields.pop("queue"), name=fields.pop("level"))
+            job = Job.objects.create(
+                state=JobState.QUEUED, project=project, user_id=user_id, queue=level.queue, level=level,
+                submitted_at=now, **fields,
+            )  # fmt: skip
+            if key is not None:
+                IdempotencyKey.objects.create(
+                    user_id=user_id, key=key.value, body_sha256=key.body_sha256, job=job, created_at=now
+                )
+            journal.write(
+                [
+                    journal.Note(
+                        "submitted", "job", str(job.pk), actor=actor, version=1, project=project.name,
+                        message=f"submitted to {level.queue.name} at {level.name}",
+                        data={"to": "QUEUED", "gpus": job.gpu_count, "purpose": job.purpose},
+                    )
+                ],
+                now,
+            )  # fmt: skip
+            return Created(job.pk, fresh=True)
+    except IntegrityError:
+        # Two requests with one key: the other was first.
+        if key is not None and (earlier := _made_by(user_id, key)) is not None:
+            return earlier
+        raise
+
+
+def _made_by(user_id: int, key: Key) -> Created | None:
+    row = IdempotencyKey.objects.filter(user_id=user_id, key=key.value).first()
+    return None if row is None else Created(row.job_id, fresh=False, same_body=row.body_sha256 == key.body_sha256)
+
+
+@transaction.atomic
+def reject(
+    *, name: str, kind: str, raw: str, errors: list[dict[str, Any]], project: str | None, user_id: int,
+    now: datetime, actor: str,
+) -> UUID:
+    """A REJECTED job for the audit (D28): the body up to 64 KB and every reason; unknown references stay null."""  # fmt: skip
+    home = Project.objects.filter(name=project, members=user_id).first() if project else None
+    job = Job.objects.create(
+        state=JobState.REJECTED, name=name[:100] or "unnamed", kind=kind[:31], raw=raw[:RAW_LIMIT], errors=errors,
+        project=home, user_id=user_id, submitted_at=now, ended_at=now, max_duration_s=0, outcome="REJECTED",
+        error="; ".join(str(e.get("message", "")) for e in errors)[:4000],
+    )  # fmt: skip
+    journal.write(
+        [
+            journal.Note(
+                "rejected", "job", str(job.pk), actor=actor, version=1, project=home.name if home else "",
+                message=f"refused for {len(errors)} reason{'s' if len(errors) != 1 else ''}",
+                data={"to": "REJECTED", "codes": [e.get("code") for e in errors]},
+            )
+        ],
+        now,
+    )  # fmt: skip
+    return job.pk
+
+
+@transaction.atomic
+def cancel(job_id: UUID, *, actor: str, now: datetime, force: bool) -> tuple[JobState | None, bool]:
+    """The job's state after the cancel, and whether the cancel was lawful (asking twice is).
+
+    A waiting job is CANCELLED at once, also one granted but not yet claimed; a running one is CANCELLING and its
+    nodes are told, with the queue's grace or none.
+    """
+    job = lock_job(job_id)
+    if job is None:
+        return None, False
+    if job.is_terminal:
+        return JobState(job.state), job.state == JobState.CANCELLED
+    attempt = Attempt.objects.filter(job=job, ended_at__isnull=True).first()
+    if job.state != JobState.CANCELLING:
+        step(job, JobEvent.CANCEL, now, actor=actor, message="by force" if force else "",
+             fields={"outcome": "CANCELLED"} if attempt is None else None)  # fmt: skip
+    if attempt is not None:
+        if not attempt.nodes.filter(claimed_at__isnull=False).exists():
+            end(attempt.pk, attempt.epoch, End("CANCELLED", why="cancel"), now=now, actor=actor, policy=policy_of())
+        else:
+            grace = job.queue.grace_s if job.queue else 0.0
+            ask_to_stop(attempt, "cancel", now, grace_s=min(grace, 30.0), force=force or attempt.action == "kill")
+    job.refresh_from_db()
+    return JobState(job.state), True
+
+
+@transaction.atomic
+def hold(job_id: UUID, *, actor: str, now: datetime, release: bool = False) -> tuple[JobState | None, bool]:
+    """The waiting job is HELD (or QUEUED again); asking for what already is so is lawful."""
+    job = lock_job(job_id)
+    if job is None:
+        return None, False
+    wanted = JobState.QUEUED if release else JobState.HELD
+    if job.state == wanted:
+        return wanted, True
+    moved = step(job, JobEvent.RELEASE if release else JobEvent.HOLD, now, actor=actor)
+    return JobState(job.state), moved is not None

@@ -1,0 +1,129 @@
+"""Nodes and GPUs: registered, lost, cordoned, drained, returned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduling.core.lifecycle import GpuState, NodeEvent, NodeState, advance_node
+from scheduling.core.policy import Policy
+from scheduling.models import Attempt, Gpu, Node, NodeLive
+from scheduling.store import journal
+from scheduling.store.commit.attempts import End, end
+
+
+@transaction.atomic
+def register(
+    name: str, description: Mapping[str, Any], *, now: datetime, policy: Policy
+) -> tuple[list[str], list[str]] | None:
+    """The node and its GPUs are as its agent describes them; returns (attempts to adopt, attempts to kill).
+
+    None for an unknown node. A live attempt that the node does not hold alive any more has ended LOST; a GPU that
+    is not described any more is RETIRED, and one that comes back is HEALTHY. Raises nothing for a GPU that another
+    node owns: it moves to the node that reports it, unless it is held there.
+    """
+    node = Node.objects.select_for_update().filter(name=name).first()
+    if node is None:
+        return None
+    state = advance_node(NodeState(node.state), NodeEvent.REGISTER) or NodeState(node.state)
+    rebooted = node.boot_id != description["boot_id"]
+    Node.objects.filter(pk=node.pk).update(
+        state=state, boot_id=description["boot_id"], rack_id=description["rack_id"],
+        network_bandwidth_gbps=description["network_bandwidth_gbps"], labels=description["labels"],
+        address=description["address"], agent_version=description["agent_version"],
+        simulated=description["simulated"], registered_at=now, version=F("version") + 1,
+    )  # fmt: skip
+    NodeLive.objects.update_or_create(node=node, defaults={"last_heartbeat_at": now, "seq": 0, "leaving": False})
+    _inventory(node, description["gpus"], now)
+    journal.write(
+        [
+            journal.Note(
+                "node_registered", "node", name, actor=f"node {name}", node=name, version=node.version + 1,
+                message=f"registered with {len(description['gpus'])} GPUs" + (" after a new boot" if rebooted else ""),
+                data={"boot_id": description["boot_id"], "to": state, "simulated": description["simulated"]},
+            )
+        ],
+        now,
+    )  # fmt: skip
+    return _reconcile(node, description["attempts"], now=now, policy=policy)
+
+
+def _inventory(node: Node, gpus: Sequence[Mapping[str, Any]], now: datetime) -> None:
+    """The node's GPU rows match what it reports."""
+    seen = {g["uuid"] for g in gpus}
+    before = {g.uuid: g for g in Gpu.objects.filter(uuid__in=seen)}
+    notes = []
+    for g in gpus:
+        old = before.get(g["uuid"])
+        back = old is not None and old.state == GpuState.RETIRED
+        changes = {
+            "node": node, "index": g["index"], "model": g["model"], "memory_mib": g["memory_mib"],
+            "nvlink_group_id": g["nvlink_group_id"], **({"state": GpuState.HEALTHY, "why": ""} if back else {}),
+        }  # fmt: skip
+        Gpu.objects.update_or_create(uuid=g["uuid"], defaults=changes)
+        if old is None or back:
+            notes.append(
+                journal.Note("gpu_state", "gpu", g["uuid"], node=node.name, actor=f"node {node.name}",
+                             message=f"{g['model']} is HEALTHY", data={"to": "HEALTHY"})
+            )  # fmt: skip
+    gone = Gpu.objects.filter(node=node).exclude(uuid__in=seen).exclude(state=GpuState.RETIRED)
+    for g in list(gone):
+        notes.append(
+            journal.Note("gpu_state", "gpu", g.uuid, node=node.name, actor=f"node {node.name}",
+                         message="not reported by its node any more", data={"from": g.state, "to": "RETIRED"})
+        )  # fmt: skip
+    gone.update(state=GpuState.RETIRED, why="not reported by its node any more", version=F("version") + 1)
+    journal.write(notes, now)
+
+
+def _reconcile(
+    node: Node, held: Sequence[Mapping[str, Any]], *, now: datetime, policy: Policy
+) -> tuple[list[str], list[str]]:
+    """Which attempts the node keeps and which it kills; live ones it doesn't hold alive have ended LOST."""
+    alive = {str(h["attempt"]): int(h["epoch"]) for h in held if h.get("pid_alive", True)}
+    adopt: list[str] = []
+    for attempt in Attempt.objects.filter(nodes__node=node, ended_at__isnull=True).select_related("job"):
+        key = str(attempt.pk)
+        part = attempt.nodes.get(node=node)
+        if alive.get(key) == attempt.epoch:
+            adopt.append(key)
+        elif part.claimed_at is not None:
+            how = End("LOST", error=f"node {node.name} came back without it", why="lost", data={"cause": "not_held"})
+            end(attempt.pk, attempt.epoch, how, now=now, actor=f"node {node.name}", policy=policy)
+    return adopt, [str(h["attempt"]) for h in held if str(h["attempt"]) not in adopt]
+
+
+@transaction.atomic
+def lose(name: str, *, now: datetime, actor: str) -> bool:
+    """The node is LOST: none of its GPUs is given out until it registers again."""
+    return _move(name, NodeEvent.LOSE, now=now, actor=actor, message="not heard of for its whole lease")
+
+
+@transaction.atomic
+def operate(name: str, event: NodeEvent, *, now: datetime, actor: str, message: str = "") -> tuple[bool, str]:
+    """The node is cordoned, draining or back in service; returns (lawful, its state)."""
+    moved = _move(name, event, now=now, actor=actor, message=message)
+    state = Node.objects.values_list("state", flat=True).get(name=name)
+    return moved, state
+
+
+def _move(name: str, event: NodeEvent, *, now: datetime, actor: str, message: str) -> bool:
+    node = Node.objects.select_for_update().filter(name=name).first()
+    target = advance_node(NodeState(node.state), event) if node else None
+    if node is None or target is None:
+        return False
+    if not Node.objects.filter(pk=node.pk, state=node.state).update(state=target, version=F("version") + 1):
+        return False
+    kind = {NodeEvent.LOSE: "node_lost"}.get(event, f"node_{target.value.lower()}")
+    journal.write(
+        [
+            journal.Note(kind, "node", name, actor=actor, node=name, version=node.version + 1, message=message,
+                         data={"from": node.state, "to": target.value})
+        ],
+        now,
+    )  # fmt: skip
+    return True

@@ -1,0 +1,125 @@
+"""Artifacts as REST and pages see them, and what an attempt may read."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from scheduling.models import Artifact, ArtifactParent, Attempt, Upload
+from scheduling.store.queries.access import Actor
+
+
+def visible(actor: Actor) -> QuerySet[Artifact]:
+    """The published artifacts of the actor's projects, newest first."""
+    rows = Artifact.objects.select_related("project", "user", "job").filter(published=True)
+    if not actor.is_admin:
+        rows = rows.filter(project__name__in=actor.projects)
+    return rows.order_by("-created_at", "-id")
+
+
+def filtered(actor: Actor, *, kind: str = "", project: str = "", q: str = "") -> QuerySet[Artifact]:
+    """Visible artifacts by kind, project and part of the name."""
+    rows = visible(actor)
+    if kind:
+        rows = rows.filter(kind=kind)
+    if project:
+        rows = rows.filter(project__name=project)
+    if q:
+        rows = rows.filter(Q(name__icontains=q) | Q(digest__icontains=q))
+    return rows
+
+
+def one(actor: Actor, artifact_id: str) -> Artifact | None:
+    """The artifact, if it exists and the actor may know of it."""
+    try:
+        key = UUID(str(artifact_id))
+    except ValueError:
+        return None
+    return visible(actor).filter(pk=key).first()
+
+
+def as_dict(a: Artifact) -> dict[str, Any]:
+    """The artifact in the shape of the REST contract."""
+    return {
+        "id": str(a.pk),
+        "name": a.name,
+        "kind": a.kind,
+        "project": a.project.name,
+        "size": a.size,
+        "sha256": a.digest.removeprefix("sha256:"),
+        "digest": a.digest,
+        "files": [{k: f[k] for k in ("path", "size", "sha256")} for f in a.files],
+        "meta": a.meta,
+        "created_at": a.created_at,
+        "user": a.user.get_username() if a.user else None,
+        "job": str(a.job_id) if a.job_id else None,
+        "verified_at": a.verified_at,
+        "corrupt": a.corrupt,
+    }
+
+
+def resolve(actor: Actor, project: str, reference: str) -> Artifact | None:
+    """The artifact that ``reference`` means inside the actor's projects: an id, a digest, else the newest of that
+    name, the job's own project first. None is also the answer for one the actor may not know of."""
+    rows = visible(actor)
+    try:
+        return rows.filter(pk=UUID(reference)).first()
+    except ValueError:
+        pass
+    if reference.startswith("sha256:"):
+        rows = rows.filter(digest=reference)
+    else:
+        rows = rows.filter(name=reference)
+    return rows.filter(project__name=project).first() or rows.first()
+
+
+def names(actor: Actor, project: str, kind: str = "model") -> list[str]:
+    """Names of visible artifacts of a kind, to suggest the nearest one."""
+    return list(visible(actor).filter(kind=kind, project__name=project).values_list("name", flat=True)[:200])
+
+
+def lineage(actor: Actor, artifact: Artifact, depth: int = 20) -> dict[str, Any]:
+    """The artifact's ancestors and descendants as nodes and edges; those of other projects are left out."""
+    nodes: dict[str, dict[str, Any]] = {}
+    edges: list[dict[str, str]] = []
+    frontier, seen = {artifact.pk}, set()
+    for _ in range(depth):
+        if not frontier:
+            break
+        seen |= frontier
+        links = ArtifactParent.objects.filter(Q(child_id__in=frontier) | Q(parent_id__in=frontier))
+        following = set()
+        for link in links:
+            edge = {"parent": str(link.parent_id), "child": str(link.child_id), "role": link.role}
+            if edge not in edges:
+                edges.append(edge)
+            following |= {link.parent_id, link.child_id}
+        frontier = following - seen
+    for a in visible(actor).filter(pk__in=seen):
+        nodes[str(a.pk)] = {k: v for k, v in as_dict(a).items() if k in ("id", "name", "kind", "size", "sha256", "job", "meta")}
+    return {"artifact": str(artifact.pk), "nodes": list(nodes.values()),
+            "edges": [e for e in edges if e["parent"] in nodes and e["child"] in nodes]}  # fmt: skip
+
+
+def upload(upload_id: str) -> Upload | None:
+    """The upload with its project, or None."""
+    try:
+        key = UUID(str(upload_id))
+    except ValueError:
+        return None
+    return Upload.objects.select_related("project", "attempt", "user", "artifact").filter(pk=key).first()
+
+
+def readable_by(attempt_id: UUID, epoch: int, node: str, artifact_id: str) -> Artifact | None:
+    """The artifact if a live attempt on that node has it as an input or resumes from it."""
+    attempt = (
+        Attempt.objects.select_related("job")
+        .filter(pk=attempt_id, epoch=epoch, ended_at__isnull=True, nodes__node__name=node)
+        .first()
+    )
+    if attempt is None:
+        return None
+    allowed = {i["artifact"] for i in attempt.job.spec.get("inputs", [])} | {str(attempt.resume_id)}
+    return Artifact.objects.filter(pk=artifact_id).first() if artifact_id in allowed else None

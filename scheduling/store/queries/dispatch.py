@@ -1,0 +1,83 @@
+"""What a node is told: its desired set, and the launch document of an attempt."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from scheduling.core.lifecycle import NodeState
+from scheduling.models import Artifact, Attempt, AttemptNode, Node
+
+
+def boot_id(node: str) -> str | None:
+    """The boot id the node registered with; None for an unknown node."""
+    return Node.objects.filter(name=node).values_list("boot_id", flat=True).first()
+
+
+def is_lost(node: str) -> bool:
+    """True when the node's work was taken back: it must register clean before it gets any."""
+    return Node.objects.filter(name=node, state=NodeState.LOST).exists()
+
+
+def desired(node: str, now: datetime) -> list[dict[str, Any]]:
+    """Every live attempt with a part on the node, and what is wanted of it."""
+    rows = AttemptNode.objects.filter(node__name=node, attempt__ended_at__isnull=True).values_list(
+        "attempt_id", "attempt__epoch", "attempt__action", "attempt__why", "attempt__stop_by"
+    )
+    return [
+        {
+            "attempt": str(attempt),
+            "epoch": epoch,
+            "action": action,
+            "grace_s": max(0.0, round((stop_by - now).total_seconds(), 3)) if stop_by else 0.0,
+            "why": why or None,
+        }
+        for attempt, epoch, action, why, stop_by in rows
+    ]
+
+
+def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> dict[str, Any] | None:
+    """The launch document of a claimed, live attempt, as the protocol says."""
+    part = (
+        AttemptNode.objects.select_related("attempt__job__queue", "attempt__resume")
+        .filter(attempt_id=attempt_id, node__name=node, attempt__ended_at__isnull=True)
+        .first()
+    )
+    if part is None:
+        return None
+    attempt, job = part.attempt, part.attempt.job
+    gpus = attempt.allocations.filter(gpu__node__name=node).order_by("gpu__index").values_list("gpu__uuid", flat=True)
+    wanted = job.spec.get("inputs", [])
+    files = {str(a.pk): a.files for a in Artifact.objects.filter(pk__in=[i["artifact"] for i in wanted])}
+    resume = None
+    if attempt.resume is not None:
+        resume = {"artifact": str(attempt.resume_id), "step": attempt.resume_step, "files": attempt.resume.files}
+    return {
+        "attempt": str(attempt.pk),
+        "epoch": attempt.epoch,
+        "number": attempt.number,
+        "job": str(job.pk),
+        "kind": job.kind,
+        "params": job.params,
+        "argv": None,
+        "env": {},
+        "gpus": list(gpus),
+        "node_rank": part.rank,
+        "node_count": job.node_count,
+        "nproc": 1,
+        "inputs": [{"artifact": i["artifact"], "as": i["as"], "name": i["name"], "files": files.get(i["artifact"], [])} for i in wanted],
+        "resume": resume,
+        "remaining_s": float(attempt.remaining_s),
+        "grace_s": min(grace_s, job.queue.grace_s) if job.queue else grace_s,
+        "log_bytes": log_bytes,
+    }
+
+
+def ended_same(attempt_id: UUID, epoch: int, node: str) -> bool:
+    """True when this attempt of this node ended by a report at this epoch: a repeated ``finished`` is no news."""
+    return (
+        Attempt.objects.filter(pk=attempt_id, epoch=epoch, ended_at__isnull=False, nodes__node__name=node)
+        .exclude(outcome="LOST")
+        .exists()
+    )

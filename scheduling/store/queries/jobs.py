@@ -1,0 +1,267 @@
+"""Jobs as everyone sees them: REST, pages and feed give the same dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Prefetch, Q, QuerySet
+
+from scheduling.core.lifecycle import JobState
+from scheduling.models import Allocation, Attempt, Event, Job, JobOutput, LogChunk, MetricPoint, SchedulerState
+from scheduling.models.jobs import LIVE
+from scheduling.store.queries.access import Actor
+
+WAITING = (JobState.QUEUED, JobState.HELD)
+
+
+def visible(actor: Actor) -> QuerySet[Job]:
+    """The jobs this actor may know of: those of their projects, and their own refused ones."""
+    jobs = Job.objects.select_related("project", "user", "queue", "level")
+    if actor.is_admin:
+        return jobs
+    return jobs.filter(Q(project__name__in=actor.projects) | Q(project__isnull=True, user_id=actor.user_id))
+
+
+def full(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """The same jobs with what :func:`as_dict` needs, in a fixed number of queries."""
+    newest = Attempt.objects.order_by("number").prefetch_related(
+        Prefetch("allocations", Allocation.objects.select_related("gpu__node"))
+    )
+    return jobs.prefetch_related(
+        Prefetch("attempts", newest), Prefetch("outputs", JobOutput.objects.select_related("artifact"))
+    )
+
+
+def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime | None = None) -> dict[str, Any]:
+    """The job in the shape of the REST contract. ``job`` comes from :func:`full`."""
+    attempts = list(job.attempts.all())
+    last = attempts[-1] if attempts else None
+    held = list(last.allocations.all()) if last else []
+    gpu_ms = sum(
+        ((a.released_at or now or a.granted_at) - a.granted_at).total_seconds()
+        for attempt in attempts
+        for a in attempt.allocations.all()
+    )
+    score = scores_of(job, holds)
+    return {
+        "id": str(job.pk),
+        "version": job.version,
+        "url": f"{settings.PUBLIC_URL}/jobs/{job.pk}/",
+        "name": job.name,
+        "kind": job.kind,
+        "state": job.state,
+        "project": job.project.name if job.project else None,
+        "user": job.user.get_username() if job.user else None,
+        "queue": job.queue.name if job.queue else None,
+        "priority": job.level.name if job.level else None,
+        "gpu_count": job.gpu_count,
+        "node_count": job.node_count,
+        "gpus_per_node": job.gpus_per_node,
+        "gpu_memory_min": job.spec.get("gpu_memory_min"),
+        "gpu_memory_min_mib": job.gpu_memory_min_mib,
+        "nvlink_required": job.nvlink_required,
+        "nvlink_exclusive": job.nvlink_exclusive,
+        "max_duration": job.max_duration_s,
+        "affinity": job.spec.get("affinity"),
+        "retries": job.retries,
+        "preemptible": job.preemptible,
+        "purpose": job.purpose or None,
+        "params": job.params,
+        "submitted_at": job.submitted_at,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
+        "score": score.get("project"),
+        "deficit": score.get("deficit"),
+        "scores": {k: score.get(k) for k in ("queue", "project", "user")},
+        "preempted": job.preempted,
+        "preempt_count": job.preempt_count,
+        "attempt": job.attempt_number,
+        "progress": _progress(job),
+        "reasons": reasons_of(job, holds),
+        "gpus": [_gpu(a) for a in sorted(held, key=lambda a: (a.gpu.node.name, a.gpu.index))],
+        "artifacts": [
+            {"id": str(o.artifact_id), "name": o.name, "kind": o.artifact.kind, "size": o.artifact.size,
+             "sha256": o.artifact.digest.removeprefix("sha256:"),
+             "files": [{k: f[k] for k in ("path", "size", "sha256")} for f in o.artifact.files]}
+            for o in job.outputs.all()
+        ],
+        "outcome": job.outcome or None,
+        "exit_code": job.exit_code,
+        "error": job.error or None,
+        "errors": job.errors or [],
+        "gpu_hours": round(gpu_ms / 3600, 6),
+    }  # fmt: skip
+
+
+def _gpu(a: Allocation) -> dict[str, Any]:
+    return {
+        "node": a.gpu.node.name,
+        "uuid": a.gpu.uuid,
+        "index": a.gpu.index,
+        "model": a.gpu.model,
+        "nvlink_group_id": a.gpu.nvlink_group_id,
+        "rack_id": a.gpu.node.rack_id,
+    }
+
+
+def _progress(job: Job) -> dict[str, Any] | None:
+    if not job.progress_total:
+        return None
+    left = max(0, job.progress_total - job.progress_step)
+    eta = round(left / job.progress_rate, 1) if job.progress_rate and job.state == JobState.RUNNING else None
+    return {
+        "step": job.progress_step,
+        "total": job.progress_total,
+        "unit": job.progress_unit,
+        "rate": job.progress_rate,
+        "eta_s": eta,
+    }
+
+
+def holds_now() -> dict[str, Any]:
+    """Why jobs wait, as the last tick found it: ``{shapes: {shape: [reason]}, jobs: {id: [reason]}, scores: ...}``."""
+    return SchedulerState.objects.values_list("holds", flat=True).first() or {}
+
+
+def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Why the job does not run now; empty unless it waits."""
+    if job.state == JobState.HELD:
+        return [{"code": "HELD", "message": "held by its owner: release it to let it start", "numbers": {}}]
+    if job.state != JobState.QUEUED:
+        return []
+    holds = holds_now() if holds is None else holds
+    own = holds.get("jobs", {}).get(str(job.pk)) or holds.get("shapes", {}).get(job.shape)
+    if own:
+        return list(own)
+    return [{"code": "NEW", "message": "the scheduler has not looked at it yet", "numbers": {}}]
+
+
+def scores_of(job: Job, holds: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The job's scores at the last tick that ranked it; empty for a job that does not wait."""
+    if job.state != JobState.QUEUED or not (job.queue and job.project and job.user and job.level):
+        return {}
+    holds = holds_now() if holds is None else holds
+    ratios = holds.get("deficits", {})
+    found: dict[str, Any] = {}
+    names = {
+        "queue": job.queue.name,
+        "project": job.project.name,
+        "user": f"{job.project.name}/{job.user.get_username()}",
+    }
+    for ledger, key in names.items():
+        deficit = ratios.get(ledger, {}).get(key)
+        found[ledger] = None if deficit is None else round(job.level.value * (1 + deficit), 6)
+        if ledger == "project":
+            found["deficit"] = deficit
+    return found
+
+
+def one(actor: Actor, job_id: str) -> Job | None:
+    """The job, if it exists and the actor may know of it."""
+    try:
+        key = UUID(str(job_id))
+    except ValueError:
+        return None
+    return full(visible(actor)).filter(pk=key).first()
+
+
+def filtered(actor: Actor, wanted: Mapping[str, str]) -> QuerySet[Job]:
+    """Visible jobs, newest first, by ``state`` (comma-separated; ``waiting``, ``live``, ``ended``), ``kind``, ``queue``,
+    ``project``, ``user`` and ``q`` (part of the name, or of the id)."""
+    jobs = visible(actor).order_by("-submitted_at", "-id")
+    groups: dict[str, Iterable[str]] = {
+        "waiting": WAITING,
+        "live": LIVE,
+        "ended": [s for s in JobState if s not in WAITING and s not in LIVE],
+    }
+    if state := wanted.get("state"):
+        names = [n for part in state.split(",") for n in groups.get(part.lower(), [part.upper()])]
+        jobs = jobs.filter(state__in=names)
+    for field, lookup in (("kind", "kind"), ("queue", "queue__name"), ("project", "project__name"), ("user", "user__username")):
+        if value := wanted.get(field):
+            jobs = jobs.filter(**{lookup: actor.username if (field, value) == ("user", "me") else value})
+    if q := wanted.get("q"):
+        by_id = Q(pk=UUID(q)) if len(q) == 36 and _is_uuid(q) else Q()
+        jobs = jobs.filter(Q(name__icontains=q) | by_id) if by_id else jobs.filter(name__icontains=q)
+    return jobs
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def events(job: Job, after: int = 0, limit: int = 500) -> list[dict[str, Any]]:
+    """The job's timeline, oldest first, without progress and log ticks."""
+    rows = (
+        Event.objects.filter(object="job", object_id=str(job.pk), id__gt=after)
+        .exclude(type__in=["progress", "log"])
+        .order_by("id")[:limit]
+    )
+    return [
+        {"seq": e.pk, "at": e.at, "type": e.type, "actor": e.actor, "message": e.message,
+         "attempt": str(e.attempt) if e.attempt else None, "epoch": e.epoch, "node": e.node or None, "data": e.data}
+        for e in rows
+    ]  # fmt: skip
+
+
+def attempts(job: Job) -> list[dict[str, Any]]:
+    """The job's runs, first to last. ``job`` comes from :func:`full`."""
+    return [
+        {
+            "id": str(a.pk),
+            "number": a.number,
+            "epoch": a.epoch,
+            "granted_at": a.granted_at,
+            "started_at": a.started_at,
+            "ended_at": a.ended_at,
+            "outcome": a.outcome or None,
+            "exit_code": a.exit_code,
+            "error": a.error or None,
+            "log_bytes": a.log_bytes,
+            "resumed_from": str(a.resume_id) if a.resume_id else None,
+            "gpus": [_gpu(x) for x in sorted(a.allocations.all(), key=lambda x: (x.gpu.node.name, x.gpu.index))],
+        }
+        for a in job.attempts.all()
+    ]
+
+
+def log(job: Job, *, attempt: int | None, rank: int = 0, offset: int = 0, limit: int = 262_144) -> dict[str, Any]:
+    """Log text of one attempt (the newest by default) from a byte offset: ``{attempt, offset, next, text, eof}``."""
+    runs = Attempt.objects.filter(job=job)
+    run = (runs.filter(number=attempt) if attempt is not None else runs.order_by("-number")).first()
+    if run is None:
+        return {"attempt": attempt, "offset": 0, "next": 0, "text": "", "eof": True}
+    pieces: list[str] = []
+    at, taken = offset, 0
+    for chunk in LogChunk.objects.filter(attempt=run, rank=rank, offset__gte=_start(run, rank, offset)).order_by("offset"):
+        raw = chunk.text.encode()
+        pieces.append(raw[max(0, offset - chunk.offset) :].decode("utf-8", "replace") if chunk.offset < offset else chunk.text)
+        taken += chunk.size
+        at = chunk.offset + chunk.size
+        if taken >= limit:
+            break
+    ended = run.ended_at is not None and not LogChunk.objects.filter(attempt=run, rank=rank, offset__gte=at).exists()
+    return {"attempt": run.number, "offset": offset, "next": at, "text": "".join(pieces), "eof": ended}
+
+
+def _start(run: Attempt, rank: int, offset: int) -> int:
+    """The offset of the chunk that holds byte ``offset``."""
+    before = LogChunk.objects.filter(attempt=run, rank=rank, offset__lte=offset).order_by("-offset").first()
+    return before.offset if before and before.offset + before.size > offset else offset
+
+
+def metrics(job: Job) -> dict[str, list[list[float]]]:
+    """The job's series over all attempts: ``{name: [[step, value], ...]}``."""
+    series: dict[str, list[list[float]]] = {}
+    points = MetricPoint.objects.filter(attempt__job=job).order_by("name", "step", "attempt__number")
+    for name, step, value in points.values_list("name", "step", "value"):
+        series.setdefault(name, []).append([step, value])
+    return series

@@ -1,0 +1,192 @@
+"""The pool and the queues as the board shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, Min
+
+from scheduling.core.lifecycle import GpuState, JobState, NodeState
+from scheduling.models import Allocation, Event, Gpu, Job, Node, NodeLive, Queue, SchedulerState
+from scheduling.models.jobs import LIVE
+from scheduling.store.queries.access import Actor
+
+LATE_S = 25.0
+
+
+def pool(actor: Actor | None = None, node: str | None = None) -> list[dict[str, Any]]:
+    """Every registered node with its GPUs and who holds them, racks and nodes in order; another project's job is
+    shown as held without its name."""
+    nodes = Node.objects.filter(registered_at__isnull=False).select_related("live").order_by("rack_id", "name")
+    if node is not None:
+        nodes = nodes.filter(name=node)
+    holders = {
+        a.gpu_id: a
+        for a in Allocation.objects.filter(released_at__isnull=True, gpu__node__in=nodes).select_related(
+            "attempt__job__project", "attempt__job__user"
+        )
+    }
+    gpus: dict[int, list[dict[str, Any]]] = {}
+    samples = {n.pk: (n.live.samples if hasattr(n, "live") else {}) for n in nodes}
+    for g in Gpu.objects.filter(node__in=nodes).exclude(state=GpuState.RETIRED).order_by("index"):
+        gpus.setdefault(g.node_id, []).append(_gpu(g, samples[g.node_id].get(g.uuid, {}), holders.get(g.pk), actor))
+    return [_node(n, gpus.get(n.pk, [])) for n in nodes]
+
+
+def _node(n: Node, gpus: list[dict[str, Any]]) -> dict[str, Any]:
+    live = getattr(n, "live", None)
+    return {
+        "name": n.name,
+        "state": n.state,
+        "rack_id": n.rack_id,
+        "network_bandwidth_gbps": n.network_bandwidth_gbps,
+        "labels": n.labels,
+        "address": n.address,
+        "agent_version": n.agent_version,
+        "simulated": n.simulated,
+        "registered_at": n.registered_at,
+        "last_heartbeat_at": live.last_heartbeat_at if live else None,
+        "disk_low": live.disk_low if live else False,
+        "version": n.version,
+        "gpus": gpus,
+    }
+
+
+def _gpu(g: Gpu, sample: dict[str, Any], held: Allocation | None, actor: Actor | None) -> dict[str, Any]:
+    job = held.attempt.job if held else None
+    known = job is not None and (actor is None or actor.sees(job.project.name if job.project else None))
+    return {
+        "uuid": g.uuid,
+        "index": g.index,
+        "model": g.model,
+        "memory_mib": g.memory_mib,
+        "nvlink_group_id": g.nvlink_group_id,
+        "state": g.state,
+        "why": g.why or None,
+        "utilization": sample.get("utilization"),
+        "memory_used_mib": sample.get("memory_used_mib"),
+        "temperature_c": sample.get("temperature_c"),
+        "power_w": sample.get("power_w"),
+        "error": sample.get("error"),
+        "busy": held is not None,
+        "job": {"id": str(job.pk), "name": job.name, "project": job.project.name if job.project else None,
+                "user": job.user.get_username() if job.user else None, "state": job.state}
+        if job is not None and known else None,
+        "version": g.version,
+    }  # fmt: skip
+
+
+def gpu(uuid: str, actor: Actor | None = None) -> dict[str, Any] | None:
+    """One GPU with its node's name, or None."""
+    row = Gpu.objects.select_related("node__live").filter(uuid=uuid).first()
+    if row is None:
+        return None
+    held = (
+        Allocation.objects.filter(gpu=row, released_at__isnull=True)
+        .select_related("attempt__job__project", "attempt__job__user")
+        .first()
+    )
+    live = getattr(row.node, "live", None)
+    return {"node": row.node.name, **_gpu(row, (live.samples if live else {}).get(uuid, {}), held, actor)}
+
+
+def queues(now: datetime) -> list[dict[str, Any]]:
+    """The queues with, per level, how many wait and run, and how long the oldest has waited (seconds)."""
+    waiting = {
+        (q, level): (n, oldest)
+        for q, level, n, oldest in Job.objects.filter(state=JobState.QUEUED)
+        .values_list("queue__name", "level__name")
+        .annotate(n=Count("id"), oldest=Min("submitted_at"))
+    }
+    running = {
+        (q, level): n
+        for q, level, n in Job.objects.filter(state__in=LIVE)
+        .values_list("queue__name", "level__name")
+        .annotate(n=Count("id"))
+    }
+    rows = []
+    for q in Queue.objects.prefetch_related("levels"):
+        levels = []
+        for level in q.levels.all():
+            n, oldest = waiting.get((q.name, level.name), (0, None))
+            levels.append(
+                {"name": level.name, "value": level.value, "waiting": n, "running": running.get((q.name, level.name), 0),
+                 "oldest_wait_s": round((now - oldest).total_seconds(), 1) if oldest else None}
+            )  # fmt: skip
+        rows.append(
+            {
+                "name": q.name,
+                "weight": q.weight,
+                "default_level": q.default_level,
+                "default_max_duration": q.default_max_duration_s,
+                "max_duration_cap": q.max_duration_cap_s,
+                "levels": levels,
+                "waiting": sum(level["waiting"] for level in levels),
+                "running": sum(level["running"] for level in levels),
+            }
+        )
+    return rows
+
+
+def scheduler(now: datetime) -> dict[str, Any]:
+    """The scheduler's last tick: its age and length, who leads, and its alarms."""
+    row = SchedulerState.objects.first()
+    if row is None or row.last_tick_at is None:
+        return {"last_tick_at": None, "age_s": None, "last_tick_ms": None, "holder": None, "epoch": 0, "alarms": []}
+    return {
+        "last_tick_at": row.last_tick_at,
+        "age_s": round((now - row.last_tick_at).total_seconds(), 1),
+        "last_tick_ms": round(row.last_tick_ms, 1),
+        "holder": row.holder or None,
+        "epoch": row.epoch,
+        "alarms": row.alarms,
+    }
+
+
+def headline(nodes: list[dict[str, Any]], queue_rows: list[dict[str, Any]], tick: dict[str, Any], now: datetime) -> str:
+    """The board's one sentence: is the pool healthy and busy, and what waits?"""
+    gpus = [g for n in nodes for g in n["gpus"]]
+    if not nodes:
+        return "No node has registered yet: start an agent to add its GPUs."
+    sick = sum(g["state"] != GpuState.HEALTHY for g in gpus)
+    out = [n["name"] for n in nodes if n["state"] != NodeState.READY]
+    busy, waiting = sum(g["busy"] for g in gpus), sum(q["waiting"] for q in queue_rows)
+    parts = [f"{busy} of {len(gpus)} GPUs busy", f"{waiting} job{'s' if waiting != 1 else ''} waiting"]
+    if sick:
+        parts.append(f"{sick} GPU{'s' if sick != 1 else ''} out of service")
+    if out:
+        parts.append(f"{len(out)} node{'s' if len(out) != 1 else ''} not in service ({', '.join(out[:3])})")
+    if tick["age_s"] is None or tick["age_s"] > LATE_S:
+        parts.append("the scheduler is not ticking")
+    return f"{', '.join(parts)}."
+
+
+def node_events(name: str, limit: int = 100) -> list[dict[str, Any]]:
+    """The node's newest events, newest first."""
+    rows = Event.objects.filter(object__in=["node", "gpu"], node=name).order_by("-id")[:limit]
+    return [
+        {"seq": e.pk, "at": e.at, "type": e.type, "actor": e.actor, "object": e.object, "object_id": e.object_id,
+         "message": e.message, "data": e.data}
+        for e in rows
+    ]  # fmt: skip
+
+
+def sampled_after(moment: datetime) -> list[str]:
+    """The names of the nodes whose newest sample came after ``moment``."""
+    return list(NodeLive.objects.filter(sampled_at__gt=moment).values_list("node__name", flat=True))
+
+
+def limits() -> dict[str, Any]:
+    """What the pool could hold at most, for the form: memory, GPUs in one NVLink group, GPUs on one node."""
+    from_rows = Gpu.objects.exclude(state=GpuState.RETIRED)
+    groups = from_rows.exclude(nvlink_group_id=None).values("nvlink_group_id").annotate(n=Count("id"))
+    per_node = from_rows.values("node").annotate(n=Count("id"))
+    memory = sorted({g for g in from_rows.values_list("memory_mib", flat=True)})
+    return {
+        "gpus": from_rows.count(),
+        "largest_group": max((g["n"] for g in groups if g["n"] > 1), default=0),
+        "largest_node": max((g["n"] for g in per_node), default=0),
+        "memory_mib": memory,
+        "models": sorted(set(from_rows.values_list("model", flat=True))),
+    }

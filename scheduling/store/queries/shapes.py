@@ -1,0 +1,12 @@
+"""The shape of a request: equal for jobs that fit alike, so that reasons are kept once for all of them."""
+
+from __future__ import annotations
+
+import hashlib
+
+from scheduling.core.resources import ResourceRequest
+
+
+def shape_of(request: ResourceRequest) -> str:
+    """Sixteen hex digits that name the shape; stored with the job at submission."""
+    return hashlib.sha256(repr(request.shape).encode()).hexdigest()[:16]

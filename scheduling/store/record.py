@@ -1,0 +1,134 @@
+"""Facts that are no states: heartbeats, progress, logs, metrics, the last tick, liveness of the web processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Sum
+
+from scheduling.models import (
+    Attempt,
+    AttemptNode,
+    Availability,
+    Job,
+    LogChunk,
+    MetricPoint,
+    NodeLive,
+    SchedulerState,
+)
+from scheduling.store import journal
+
+CUT = "\n[log capped: the job wrote more than is kept]\n"
+
+
+def heartbeat(
+    node: str, *, seq: int, disk_low: bool, leaving: bool, samples: Sequence[Mapping[str, Any]] | None, now: datetime
+) -> bool:
+    """The node's lease is renewed, and its newest samples kept; one narrow row is written. False when unknown."""
+    changes: dict[str, Any] = {"last_heartbeat_at": now, "seq": seq, "disk_low": disk_low, "leaving": leaving}
+    if samples is not None:
+        changes |= {"sampled_at": now, "samples": {str(s.get("uuid")): dict(s) for s in samples}}
+    return bool(NodeLive.objects.filter(node__name=node).update(**changes))
+
+
+def accepting(now: datetime, *, gap_s: float) -> None:
+    """A web process could accept heartbeats at ``now``; after a gap everybody's lease starts anew (D21)."""
+    row, made = Availability.objects.get_or_create(pk=1, defaults={"since": now, "last_seen_at": now})
+    if made:
+        return
+    changes = {"last_seen_at": now}
+    if now - row.last_seen_at > timedelta(seconds=gap_s):
+        changes["since"] = now
+    Availability.objects.filter(pk=1, last_seen_at__lt=now).update(**changes)
+
+
+def progress(part: AttemptNode, *, step: int, total: int, unit: str, rate: float | None, now: datetime) -> None:
+    """The job's progress is at least ``step``; the page hears of it by an event of type ``progress``."""
+    job_id = part.attempt.job_id
+    Job.objects.filter(pk=job_id).update(
+        progress_step=step, progress_total=total, progress_unit=unit[:31], progress_rate=rate, version=F("version") + 1
+    )
+    _tell(part, "progress", {"step": step, "total": total}, now)
+
+
+def metric(part: AttemptNode, *, name: str, step: int, value: float) -> None:
+    """The value of the series at that step is kept; a repeated step keeps the newest."""
+    MetricPoint.objects.update_or_create(
+        attempt_id=part.attempt_id, name=name[:80], step=step, defaults={"value": value}
+    )
+
+
+@transaction.atomic
+def log(part: AttemptNode, *, offset: int, text: str, limit: int, now: datetime) -> int:
+    """The log has grown by what is new of ``text`` at byte ``offset``; returns the next offset wanted.
+
+    Chunks may come twice; a gap is answered with the offset to send again from. Past ``limit`` bytes nothing more
+    is kept, and the last line says so.
+    """
+    attempt_id = part.attempt_id
+    # A NUL can't be stored by PostgreSQL, a lone surrogate by neither: both are shown as what they are.
+    clean = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
+    kept = LogChunk.objects.filter(attempt_id=attempt_id, rank=part.rank).aggregate(n=Sum("size"))["n"] or 0
+    size = len(text.encode("utf-8", "surrogatepass"))
+    newest = LogChunk.objects.filter(attempt_id=attempt_id, rank=part.rank).order_by("-offset").first()
+    wanted = newest.offset + newest.size if newest else 0
+    if offset != wanted:
+        return wanted if offset > wanted or offset + size <= wanted else _rest(part, wanted, offset, text, limit, now)
+    if not size:
+        return wanted
+    if kept + size > limit:
+        if kept < limit:
+            LogChunk.objects.create(attempt_id=attempt_id, rank=part.rank, offset=offset, size=size, text=CUT)
+            Attempt.objects.filter(pk=attempt_id).update(log_bytes=limit)
+        return offset + size
+    LogChunk.objects.create(attempt_id=attempt_id, rank=part.rank, offset=offset, size=size, text=clean)
+    Attempt.objects.filter(pk=attempt_id).update(log_bytes=F("log_bytes") + size)
+    _tell(part, "log", {"end": offset + size}, now)
+    return offset + size
+
+
+def _rest(part: AttemptNode, wanted: int, offset: int, text: str, limit: int, now: datetime) -> int:
+    """A chunk that overlaps what is kept: only its new end is added."""
+    tail = text.encode("utf-8", "surrogatepass")[wanted - offset :].decode("utf-8", "replace")
+    return log(part, offset=wanted, text=tail, limit=limit, now=now)
+
+
+def _tell(part: AttemptNode, kind: str, data: dict[str, Any], now: datetime) -> None:
+    job = Job.objects.select_related("project").only("version", "epoch", "project__name").get(pk=part.attempt.job_id)
+    journal.write(
+        [
+            journal.Note(kind, "job", str(job.pk), actor=f"node {part.node.name}", version=job.version,
+                         project=job.project.name if job.project else "", attempt=part.attempt_id,
+                         epoch=part.attempt.epoch, data=data)
+        ],
+        now,
+    )  # fmt: skip
+
+
+def refused(node: str, attempt: str, epoch: int, what: str, now: datetime) -> None:
+    """A stale message was refused, and that is on record (I7)."""
+    journal.write(
+        [
+            journal.Note("write_refused", "node", node, actor=f"node {node}", node=node, epoch=epoch,
+                         attempt=_uuid(attempt), message=f"{what} of a fenced attempt")
+        ],
+        now,
+    )  # fmt: skip
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def tick(now: datetime, *, milliseconds: float, holds: Mapping[str, Any], alarms: Sequence[Mapping[str, Any]]) -> None:
+    """The scheduler's row shows its last tick and why jobs wait (one entry a shape)."""
+    SchedulerState.objects.filter(pk=1).update(
+        last_tick_at=now, last_tick_ms=milliseconds, ticks=F("ticks") + 1, holds=dict(holds), alarms=list(alarms)
+    )

@@ -1,0 +1,31 @@
+"""Celery's names for chores: each is one call of a service."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from scheduling.services import now, upkeep
+
+
+@shared_task(ignore_result=True)
+def roll_up_usage() -> int:
+    """Usage by day from the allocation intervals."""
+    return upkeep.roll_up_usage(now())
+
+
+@shared_task(ignore_result=True)
+def retain_events() -> int:
+    """Old events go."""
+    return upkeep.retain_events(now())
+
+
+@shared_task(ignore_result=True)
+def verify_artifacts() -> dict[str, int]:
+    """Stored bytes against their digests."""
+    return upkeep.verify_artifacts(now())
+
+
+@shared_task(ignore_result=True)
+def collect_uploads() -> int:
+    """Abandoned uploads go."""
+    return upkeep.collect_uploads(now())

@@ -1,0 +1,156 @@
+"""The world of a test, made by plain calls: policy, people, nodes, models, jobs. Nothing here asserts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from django.contrib.auth import get_user_model
+from safetensors.numpy import save
+
+from scheduling.services import artifacts, jobs, pool, tick
+from scheduling.services.jobs import Accepted
+from scheduling.store import seed
+from scheduling.store.queries.access import Actor, actor_of
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+PASSWORD = "correct horse battery"
+
+
+def later(seconds: float) -> datetime:
+    """``seconds`` after noon."""
+    return NOON + timedelta(seconds=seconds)
+
+
+def people() -> dict[str, Actor]:
+    """The specification's policy, projects alpha (weight 2) and beta (1), and admin, alice (alpha), bob (beta)."""
+    seed.policy()
+    seed.project("alpha", weight=2.0)
+    seed.project("beta", weight=1.0)
+    seed.user("admin", PASSWORD, superuser=True)
+    seed.user("alice", PASSWORD, projects=[("alpha", 3)])
+    seed.user("bob", PASSWORD, projects=[("beta", 3)])
+    return {name: actor_of(get_user_model().objects.get(username=name)) for name in ("admin", "alice", "bob")}
+
+
+def description(name: str, *, gpus: int = 4, memory_gb: int = 80, groups: bool = True, rack: str = "r1", boot: str = "boot-1",
+                attempts: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """The registration of a node whose GPUs are one NVLink group."""
+    return {
+        "boot_id": boot, "protocol": 1, "agent_version": "test", "address": "127.0.0.1", "rack_id": rack,
+        "network_bandwidth_gbps": 100.0, "labels": {}, "simulated": True, "attempts": list(attempts),
+        "gpus": [
+            {"uuid": f"GPU-{name}-{i}", "index": i, "model": f"Test {memory_gb}GB",
+             "memory_mib": memory_gb * 10**9 // 2**20 + 1, "nvlink_group_id": f"{name}-nv" if groups else None}
+            for i in range(gpus)
+        ],
+    }
+
+
+def node(name: str = "n1", *, now: datetime = NOON, **kw: Any) -> str:
+    """A registered node; returns its token."""
+    token = pool.add_node(name)
+    pool.accepting(now)
+    pool.register(name, description(name, **kw), now)
+    return token
+
+
+def listening(until: float, start: float = 0) -> None:
+    """A web process has been accepting heartbeats from ``start`` to ``until`` seconds after noon without a gap."""
+    at = start
+    while at < until:
+        pool.accepting(later(at))
+        at += 5
+    pool.accepting(later(until))
+
+
+def beat(name: str = "n1", *, now: datetime = NOON, boot: str = "boot-1", reports: Iterable[Mapping[str, Any]] = (), **kw: Any) -> Any:
+    """A heartbeat of the node; returns the reply."""
+    message = {"boot_id": boot, "seq": 1, "disk_low": False, "draining": False, "gpus": None, "attempts": [],
+               "reports": [{"n": i, **r} for i, r in enumerate(reports)], **kw}
+    return pool.heartbeat(name, message, now)
+
+
+def tensors(seed_: int = 0, shapes: Mapping[str, tuple[int, ...]] | None = None) -> bytes:
+    """The bytes of a small safetensors file."""
+    rng = np.random.default_rng(seed_)
+    return save({n: rng.standard_normal(s).astype(np.float32) for n, s in (shapes or {"fc.weight": (4, 3), "fc.bias": (4,)}).items()})
+
+
+def artifact(actor: Actor, name: str, files: Mapping[str, bytes], *, project: str = "alpha", kind: str = "model", now: datetime = NOON) -> str:
+    """An uploaded, committed artifact; returns its id."""
+    owner = artifacts.Owner(actor=actor)
+    entries = [{"path": p, "size": len(b), "sha256": hashlib.sha256(b).hexdigest()} for p, b in files.items()]
+    opened = artifacts.begin(owner, {"project": project, "name": name, "kind": kind, "files": entries}, now)
+    for path, content in files.items():
+        if opened["have"].get(path) != len(content):
+            artifacts.put(owner, opened["upload"], path, 0, iter([content]))
+    return artifacts.commit(owner, opened["upload"], {}, now)["artifact"]
+
+
+def model(actor: Actor, name: str, seed_: int = 0, *, project: str = "alpha", shapes: Mapping[str, tuple[int, ...]] | None = None) -> str:
+    """A small model as an artifact; returns its id."""
+    return artifact(actor, name, {"model.safetensors": tensors(seed_, shapes), "config.json": b"{}"}, project=project)
+
+
+def merge_body(models: Iterable[str], **kw: Any) -> dict[str, Any]:
+    """The body of a SLERP merge on 2 GPUs of one NVLink group."""
+    params = {"strategy": "slerp", "t": 0.5, "models": list(models), **kw.pop("params", {})}
+    return {"kind": "merge", "name": "slerp-a-b", "project": "alpha", "queue": "merge", "priority": "Normal", "gpu_count": 2,
+            "nvlink_required": True, "max_duration": "1h", "params": params, **kw}
+
+
+def submitted(actor: Actor, body: Mapping[str, Any], *, now: datetime = NOON, key: str | None = None) -> str:
+    """The id of the accepted job; fails loudly with the reasons otherwise."""
+    result = jobs.submit(body, actor, now, key=key)
+    if not isinstance(result, Accepted):
+        raise TypeError(json.dumps(getattr(result, "errors", str(result)), default=str, indent=1))
+    return str(result.job_id)
+
+
+def ticked(now: datetime = NOON, holder: str = "test") -> tick.TickResult:
+    """One tick of the scheduler."""
+    return tick.run_tick(holder, now)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A job whose attempt runs on ``node``."""
+
+    job: str
+    attempt: str
+    epoch: int
+    node: str
+    gpus: list[str]
+
+
+def running(actor: Actor, models: Iterable[str], *, now: datetime = NOON, node: str = "n1", **kw: Any) -> Running:
+    """A submitted job that was granted, claimed and started."""
+    job = submitted(actor, merge_body(models, **kw), now=now)
+    ticked(now)
+    wanted = beat(node, now=now)["desired"][-1]
+    launch = pool.claim(node, wanted["attempt"], wanted["epoch"], now)
+    beat(node, now=now, reports=[{"type": "started", "attempt": wanted["attempt"], "epoch": wanted["epoch"], "pid": 1}])
+    return Running(job, wanted["attempt"], wanted["epoch"], node, launch["gpus"])
+
+
+def output(run: Running, name: str = "merged", content: bytes | None = None, *, now: datetime = NOON, kind: str = "model") -> str:
+    """An artifact that the running attempt has committed; returns its id."""
+    owner = artifacts.Owner(node=run.node, attempt=run.attempt, epoch=run.epoch)
+    content = tensors(9) if content is None else content
+    path = "model.safetensors" if kind == "model" else "experiment.json"
+    sha = hashlib.sha256(content).hexdigest()
+    opened = artifacts.begin(owner, {"name": name, "kind": kind, "files": [{"path": path, "size": len(content), "sha256": sha}]}, now)
+    artifacts.put(owner, opened["upload"], path, 0, iter([content]))
+    return artifacts.commit(owner, opened["upload"], {"sha256": {path: sha}}, now)["artifact"]
+
+
+def finished(run: Running, outcome: str = "SUCCEEDED", *, now: datetime = NOON, **kw: Any) -> Any:
+    """The answer to the attempt's last report."""
+    report = {"type": "finished", "attempt": run.attempt, "epoch": run.epoch, "outcome": outcome, "exit_code": 0, **kw}
+    return beat(run.node, now=now, reports=[report])["answers"][0]

@@ -1,0 +1,187 @@
+"""Builders of small worlds: nodes of equal GPUs, waiting jobs, running attempts. Defaults are the dullest values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from scheduling.core.lifecycle import GpuState, JobState, NodeState
+from scheduling.core.plan import Plan
+from scheduling.core.policy import DEFAULT_POLICY, Policy
+from scheduling.core.pool import Gpu, Node, Pool
+from scheduling.core.resources import AffinityTerm, ResourceRequest
+from scheduling.core.snapshot import LiveAttempt, NodeLease, Snapshot, Usage, WaitingJob
+from scheduling.core.units import parse_memory
+
+NOW = 10_000
+HOUR_S = 3600
+HOUR_MS = 3_600_000
+LEVELS = {"Critical": 4, "Realtime": 4, "High": 3, "Normal": 2, "Low": 1}
+
+
+def gpus(node: str, count: int, *, memory: str = "80GB", group: str | None = None, first: int = 0, **more) -> list[Gpu]:
+    """``count`` GPUs of a node named n0/0, n0/1, ..."""
+    memory_mib = parse_memory(memory)
+    return [
+        Gpu(
+            f"{node}/{index}",
+            node,
+            index,
+            more.get("model", "A100"),
+            memory_mib,
+            group,
+            more.get("state", GpuState.HEALTHY),
+        )
+        for index in range(first, first + count)
+    ]
+
+
+def node(name: str, **more) -> Node:
+    return Node(name, more.pop("rack", "r0"), more.pop("gbps", 100.0), **more)
+
+
+def pool(*parts: Sequence[Gpu], nodes: Iterable[Node] = ()) -> Pool:
+    """A pool of the GPUs; nodes that are not given are plain READY ones."""
+    every = [gpu for part in parts for gpu in part]
+    given = {each.name: each for each in nodes}
+    names = sorted({gpu.node for gpu in every} - set(given))
+    return Pool((*given.values(), *(node(name) for name in names)), tuple(every))
+
+
+def groups(count: int, size: int, *, memory: str = "80GB") -> Pool:
+    """``count`` nodes n0, n1, ... each with one NVLink group g0, g1, ... of ``size`` GPUs."""
+    return pool(*(gpus(f"n{place}", size, memory=memory, group=f"g{place}") for place in range(count)))
+
+
+def loose(count: int) -> Pool:
+    """One node with ``count`` GPUs without NVLink."""
+    return pool(gpus("n0", count))
+
+
+def request(count: int = 1, *, nvlink: bool = False, memory: str | None = None, **more) -> ResourceRequest:
+    return ResourceRequest(
+        gpu_count=count,
+        nvlink_required=nvlink,
+        gpu_memory_min_mib=parse_memory(memory) if memory else 0,
+        max_duration_s=more.pop("seconds", HOUR_S),
+        affinity=tuple(more.pop("rules", ())),
+        **more,
+    )
+
+
+def rule(key: str, op: str, *values: str, wish: int | None = None) -> AffinityTerm:
+    """A required rule, or with ``wish`` a preferred one of that weight."""
+    return AffinityTerm(key, op, values, wish, wish is None)
+
+
+def job(name: str, count: int = 1, *, at: float = 0, **more) -> WaitingJob:
+    """A waiting job submitted ``at`` seconds; the rest goes to the request."""
+    level = more.pop("level", "Normal")
+    own = {
+        "queue": more.pop("queue", "merge"),
+        "project": more.pop("project", "A"),
+        "eligible_at_ms": more.pop("eligible_at_ms", 0),
+        "avoid_gpus": frozenset(more.pop("avoid_gpus", ())),
+        "avoid_nodes": frozenset(more.pop("avoid_nodes", ())),
+    }
+    user = more.pop("user", f"user of {own['project']}")
+    asked = request(count, **more)
+    return WaitingJob(
+        id=name,
+        level=level,
+        level_value=LEVELS[level],
+        user=user,
+        submitted_ms=round(at * 1000),
+        request=asked,
+        remaining_s=asked.max_duration_s,
+        **own,
+    )
+
+
+def live(name: str, *held: str, seconds: int = HOUR_S, state: JobState = JobState.RUNNING, **more) -> LiveAttempt:
+    """A running attempt of job ``name`` on the GPUs, with so many seconds left."""
+    project = more.pop("project", "Z")
+    granted = more.pop("granted_ms", 0)
+    claimed = more.pop("claimed_ms", None if state is JobState.DISPATCHING else granted)
+    return LiveAttempt(
+        attempt=f"attempt of {name}",
+        job=name,
+        epoch=more.pop("epoch", 1),
+        number=1,
+        queue=more.pop("queue", "merge"),
+        project=project,
+        user=more.pop("user", f"user of {project}"),
+        gpus=held,
+        node=held[0].split("/")[0],
+        state=state,
+        granted_ms=granted,
+        claimed_ms=claimed,
+        started_ms=claimed,
+        remaining_s=seconds,
+        **more,
+    )
+
+
+def lease(name: str, *, silent_s: float, now_ms: int = NOW) -> NodeLease:
+    return NodeLease(name, "boot", now_ms - round(silent_s * 1000), round(silent_s * 1000))
+
+
+def used(*, queue: Mapping[str, float] | None = None, project: Mapping[str, float] | None = None) -> Usage:
+    """Past consumption in GPU-hours; each project's is also its one user's."""
+    projects = {name: round(hours * HOUR_MS) for name, hours in (project or {}).items()}
+    return Usage(
+        {name: round(hours * HOUR_MS) for name, hours in (queue or {}).items()},
+        projects,
+        {(name, f"user of {name}"): amount for name, amount in projects.items()},
+    )
+
+
+def weighted(**projects: float) -> Policy:
+    """The default policy with these project weights."""
+    return replace(DEFAULT_POLICY, project_weights=projects)
+
+
+def world(the_pool: Pool, *waiting: WaitingJob, **more) -> Snapshot:
+    return Snapshot(
+        now_ms=more.pop("now_ms", NOW),
+        policy=more.pop("policy", DEFAULT_POLICY),
+        pool=the_pool,
+        waiting=waiting,
+        live=tuple(more.pop("running", ())),
+        leases=tuple(more.pop("leases", ())),
+        usage=more.pop("usage", Usage()),
+        **more,
+    )
+
+
+def order_of(plan: Plan) -> list[str]:
+    """The jobs in the order in which they start."""
+    return [start.job for start in plan.starts]
+
+
+def places_of(plan: Plan) -> dict[str, list[str]]:
+    """The GPUs of each job that starts, sorted."""
+    return {start.job: sorted(start.gpus) for start in plan.starts}
+
+
+def codes_of(plan: Plan) -> dict[str, list[str]]:
+    """The codes of the reasons of each job that waits on."""
+    return {hold.job: [reason.code for reason in hold.reasons] for hold in plan.holds}
+
+
+def numbers_of(plan: Plan, name: str, code: str) -> dict[str, object]:
+    """The numbers of one reason of one job."""
+    hold = next(hold for hold in plan.holds if hold.job == name)
+    return dict(next(reason for reason in hold.reasons if reason.code == code).numbers)
+
+
+def with_gpu_state(the_pool: Pool, uuid: str, state: GpuState) -> Pool:
+    """The pool with one GPU in another state."""
+    return Pool(the_pool.nodes, tuple(replace(gpu, state=state) if gpu.uuid == uuid else gpu for gpu in the_pool.gpus))
+
+
+def with_node_state(the_pool: Pool, name: str, state: NodeState) -> Pool:
+    """The pool with one node in another state."""
+    return Pool(
+        tuple(replace(each, state=state) if each.name == name else each for each in the_pool.nodes), the_pool.gpus
+    )

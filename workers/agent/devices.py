@@ -1,0 +1,81 @@
+"""A node's GPUs behind one narrow interface, and looking at them without ever waiting for a hung driver."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from workers.protocol import GpuDescription, GpuSample
+
+
+class DevicesError(Exception):
+    """The devices can't be used as configured; the text says what is wrong and what to do."""
+
+
+class Devices(Protocol):
+    """What the agent asks of its GPUs. ``sample`` may hang; everything else answers at once."""
+
+    simulated: bool
+
+    def inventory(self) -> list[GpuDescription]:
+        """Every GPU the node has, in order of index."""
+        ...
+
+    def sample(self, uuid: str) -> GpuSample:
+        """One look at one GPU: what it can't tell is absent, what failed is ``error``."""
+        ...
+
+    def note_busy(self, uuids: frozenset[str]) -> None:
+        """These GPUs are held by jobs from now on, and no others."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        ...
+
+
+@dataclass(slots=True)
+class _Look:
+    done: threading.Event = field(default_factory=threading.Event)
+    sample: GpuSample | None = None
+
+
+class Poller:
+    """Looks at all GPUs at once, each in a thread of its own; one that doesn't answer in time is an error.
+
+    A look that hangs keeps its thread, and no second one is started for that GPU until it has returned.
+    """
+
+    def __init__(self, devices: Devices, uuids: Sequence[str]) -> None:
+        self.devices = devices
+        self.uuids = list(uuids)
+        self.looks: dict[str, _Look] = {}
+
+    def collect(self, deadline_s: float) -> list[GpuSample]:
+        """A sample of every GPU, within ``deadline_s`` in all."""
+        until = time.monotonic() + deadline_s
+        for uuid in self.uuids:
+            if uuid not in self.looks:
+                look = self.looks[uuid] = _Look()
+                threading.Thread(target=self._look, args=(uuid, look), daemon=True, name=f"look-{uuid}").start()
+        samples: list[GpuSample] = []
+        for uuid in self.uuids:
+            look = self.looks[uuid]
+            if look.done.wait(max(0.0, until - time.monotonic())) and look.sample is not None:
+                samples.append(look.sample)
+                del self.looks[uuid]
+            else:
+                samples.append({"uuid": uuid, "error": f"the driver gave no answer within {deadline_s:g} s"})
+        return samples
+
+    def _look(self, uuid: str, look: _Look) -> None:
+        try:
+            look.sample = self.devices.sample(uuid)
+        except DevicesError as problem:
+            look.sample = {"uuid": uuid, "error": str(problem)[:300]}
+        finally:
+            look.sample = look.sample or {"uuid": uuid, "error": "the look at it crashed"}
+            look.done.set()

@@ -1,0 +1,260 @@
+"""Real NVIDIA GPUs through NVML. Every metric is a value, unsupported (absent, never an error) or an error."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import pynvml
+
+from workers.agent.devices import DevicesError
+from workers.protocol import GpuDescription, GpuSample
+
+T = TypeVar("T")
+MIB = 2**20
+# What the fields are called in nvml.h; literals, because some pynvml constants are tuples by a stray comma.
+P2P_NVLINK = 2
+P2P_OK = 0
+RECOVERY_ACTION_FIELD = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
+RECOVERY_WORDS = {1: "reset it", 2: "reboot the node", 3: "drain its peers", 4: "drain and reset it"}
+# Faults of the application and not of the board (the list NVIDIA's own device plugin ignores).
+APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
+UNSUPPORTED = (
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    pynvml.NVML_ERROR_INVALID_ARGUMENT,
+    pynvml.NVML_ERROR_NO_PERMISSION,
+    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+)
+EVENT_WAIT_MS = 1000
+
+
+class NvmlDevices:
+    """The GPUs NVML shows. ``nvml`` has pynvml's functions (tests give a double).
+
+    ``groups`` overrides the NVLink groups found (uuid -> group id); ``fabric`` opts in to groups that span nodes.
+    Raises :class:`DevicesError` when NVML can't be used at all.
+    """
+
+    simulated = False
+
+    def __init__(
+        self, *, nvml: Any = pynvml, groups: dict[str, str] | None = None, fabric: bool = False, node: str = ""
+    ) -> None:
+        self.nvml = nvml
+        self.overrides = groups or {}
+        self.fabric = fabric
+        self.node = node
+        self.xids: dict[str, list[int]] = {}
+        self.xid_lock = threading.Lock()
+        self.closing = threading.Event()
+        try:
+            nvml.nvmlInit()
+            count = int(nvml.nvmlDeviceGetCount())
+        except pynvml.NVMLError as problem:
+            raise DevicesError(
+                f"NVML can't be used: {problem}; install the NVIDIA driver (libnvidia-ml.so.1), "
+                "or give --gpus simulated:FILE.yaml"
+            ) from problem
+        self.handles: dict[str, Any] = {}
+        self.broken: list[str] = []
+        for index in range(count):
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                self.handles[_text(nvml.nvmlDeviceGetUUID(handle))] = handle
+            except pynvml.NVMLError as problem:
+                self.broken.append(f"GPU {index}: {problem}")
+        self._watch_xids()
+
+    # ------------------------------------------------------------ inventory
+
+    def inventory(self) -> list[GpuDescription]:
+        """Every GPU that answers, with its NVLink group: the connected components of working NVLink pairs."""
+        groups = self._groups()
+        rows: list[GpuDescription] = []
+        for index, (uuid, handle) in enumerate(self.handles.items()):
+            memory = self._ask(lambda h=handle: self._memory(h))
+            rows.append(
+                {
+                    "uuid": uuid,
+                    "index": index,
+                    "model": _text(self._ask(lambda h=handle: self.nvml.nvmlDeviceGetName(h)) or "unknown"),
+                    "memory_mib": int(memory.total) // MIB if memory is not None else 0,
+                    "nvlink_group_id": self.overrides.get(uuid, groups.get(uuid)),
+                }
+            )
+        return rows
+
+    def _groups(self) -> dict[str, str | None]:
+        uuids = list(self.handles)
+        peers: dict[str, set[str]] = {uuid: set() for uuid in uuids}
+        for i, a in enumerate(uuids):
+            for b in uuids[i + 1 :]:
+                if self._linked(self.handles[a], self.handles[b]):
+                    peers[a].add(b)
+                    peers[b].add(a)
+        found: dict[str, str | None] = {}
+        for number, component in enumerate(components(peers)):
+            wide = self._fabric_group(self.handles[component[0]]) if self.fabric else None
+            for uuid in component:
+                alone = len(component) == 1 and wide is None
+                found[uuid] = None if alone else (wide or f"{self.node}-nvlink-{number}")
+        return found
+
+    def _linked(self, a: Any, b: Any) -> bool:
+        status = self._ask(lambda: self.nvml.nvmlDeviceGetP2PStatus(a, b, P2P_NVLINK))
+        return status == P2P_OK
+
+    def _fabric_group(self, handle: Any) -> str | None:
+        """The NVLink domain across nodes; a zero cluster means none, whatever the state says."""
+        info = self.nvml.c_nvmlGpuFabricInfoV_t() if hasattr(self.nvml, "c_nvmlGpuFabricInfoV_t") else None
+        if info is None or self._ask(lambda: (self.nvml.nvmlDeviceGetGpuFabricInfoV(handle, info), 1)) is None:
+            return None
+        cluster = bytes(info.clusterUuid)
+        if info.state != 3 or info.status != 0 or not any(cluster):
+            return None
+        return f"fabric-{cluster.hex()}-{info.cliqueId}"
+
+    def _memory(self, handle: Any) -> Any:
+        try:
+            return self.nvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+        except pynvml.NVMLError as problem:
+            if problem.value not in UNSUPPORTED:
+                raise
+            return self.nvml.nvmlDeviceGetMemoryInfo(handle)
+
+    # ------------------------------------------------------------ health
+
+    def sample(self, uuid: str) -> GpuSample:
+        """One look at ``uuid``. A GPU that NVML no longer shows, or that is lost, is an error."""
+        sample: GpuSample = {"uuid": uuid}
+        handle = self.handles.get(uuid)
+        if handle is None:
+            return {"uuid": uuid, "error": "NVML does not show this GPU"}
+        try:
+            self._fill(sample, handle)
+        except pynvml.NVMLError as problem:
+            sample["error"] = str(problem)[:300]
+        with self.xid_lock:
+            seen = self.xids.pop(uuid, [])
+        if seen:
+            sample["xids"] = seen
+        return sample
+
+    def _fill(self, sample: GpuSample, handle: Any) -> None:
+        nvml = self.nvml
+        use = self._ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        if use is not None:
+            sample["utilization"] = float(use.gpu)
+        memory = self._ask(lambda: self._memory(handle))
+        if memory is not None:
+            sample["memory_used_mib"] = int(memory.used) // MIB
+        heat = self._ask(lambda: nvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
+        if heat is not None:
+            sample["temperature_c"] = float(heat)
+        limit = self._ask(
+            lambda: nvml.nvmlDeviceGetTemperatureThreshold(handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
+        )
+        if limit:
+            sample["temperature_limit_c"] = float(limit)
+        power = self._ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+        if power is not None:
+            sample["power_w"] = power / 1000.0
+        errors = self._ask(
+            lambda: nvml.nvmlDeviceGetTotalEccErrors(
+                handle, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+            )
+        )
+        if errors is not None:
+            sample["ecc"] = int(errors)
+        trouble = self._retired(handle) or self._recovery(handle)
+        if trouble:
+            sample["error"] = trouble
+
+    def _retired(self, handle: Any) -> str:
+        rows = self._ask(lambda: self.nvml.nvmlDeviceGetRemappedRows(handle))
+        if rows is not None:
+            return "a memory row could not be remapped; the board needs replacing" if rows[3] else ""
+        pages = self._ask(
+            lambda: self.nvml.nvmlDeviceGetRetiredPages(
+                handle, pynvml.NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR
+            )
+        )
+        return f"{len(pages)} memory pages are retired (63 or more)" if pages is not None and len(pages) >= 63 else ""
+
+    def _recovery(self, handle: Any) -> str:
+        field = getattr(pynvml, RECOVERY_ACTION_FIELD, None)
+        if field is None:
+            return ""
+        values = self._ask(lambda: self.nvml.nvmlDeviceGetFieldValues(handle, [field]))
+        if not values or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
+            return ""
+        action = int(values[0].value.uiVal)
+        return f"the driver asks to {RECOVERY_WORDS.get(action, f'take action {action}')}" if action else ""
+
+    def _ask(self, call: Callable[[], T]) -> T | None:
+        """The value, or None where the board or driver has no such thing. Real errors go through."""
+        try:
+            return call()
+        except pynvml.NVMLError as problem:
+            if problem.value in UNSUPPORTED:
+                return None
+            raise
+
+    # ------------------------------------------------------------ Xid events
+
+    def _watch_xids(self) -> None:
+        """Start the one thread that waits for critical Xid events, where the driver has them."""
+        try:
+            events = self.nvml.nvmlEventSetCreate()
+            for handle in self.handles.values():
+                with contextlib.suppress(pynvml.NVMLError):
+                    self.nvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
+        except pynvml.NVMLError:
+            return
+        self.xid_thread = threading.Thread(target=self._wait_xids, args=(events,), daemon=True, name="xids")
+        self.xid_thread.start()
+
+    def _wait_xids(self, events: Any) -> None:
+        while not self.closing.is_set():
+            try:
+                event = self.nvml.nvmlEventSetWait_v2(events, EVENT_WAIT_MS)
+                uuid = _text(self.nvml.nvmlDeviceGetUUID(event.device))
+            except pynvml.NVMLError as problem:
+                if problem.value != pynvml.NVML_ERROR_TIMEOUT and self.closing.wait(EVENT_WAIT_MS / 1000):
+                    break
+                continue
+            number = int(event.eventData)
+            if number not in APPLICATION_XIDS:
+                with self.xid_lock:
+                    self.xids.setdefault(uuid, []).append(number)
+
+    def note_busy(self, uuids: frozenset[str]) -> None:
+        """Real boards know themselves what they do."""
+
+    def close(self) -> None:
+        """End the Xid thread and let go of the driver."""
+        self.closing.set()
+        with contextlib.suppress(pynvml.NVMLError):
+            self.nvml.nvmlShutdown()
+
+
+def components(peers: dict[str, set[str]]) -> Iterable[list[str]]:
+    """The connected components of a graph, each in the order of ``peers``."""
+    seen: set[str] = set()
+    for first in peers:
+        if first in seen:
+            continue
+        todo, found = [first], {first}
+        while todo:
+            for peer in peers[todo.pop()] - found:
+                found.add(peer)
+                todo.append(peer)
+        seen |= found
+        yield [uuid for uuid in peers if uuid in found]
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

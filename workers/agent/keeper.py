@@ -1,0 +1,341 @@
+"""The keeper: parent of every job process of a node. Standard library only, one thread, one per node.
+
+It outlives its agent: the agent may crash, hang or be upgraded, and no job loses its exit status. It watches the
+lease by itself, so that a hung agent's jobs are stopped in time too (SIGTERM to the leader at the deadline, SIGKILL
+to everything ``kill_s`` later). When the keeper dies its jobs die with it, and the next keeper sweeps what is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workers.agent import proctable
+from workers.agent.spawn import CannotRun, ExecSpec, become_subreaper, spawn
+from workers.agent.statedir import StateDir, boot_id, boottime, lock, open_bell, read_json, ring, write_json
+
+POLL_S = 1.0
+KILL_POLL_S = 0.02
+GUARD_KILL_S = 3.0
+IDLE_EXIT_S = 600.0
+LOG_BYTES = 4 * 2**20
+
+
+@dataclass(slots=True)
+class Child:
+    """One job: ``cause`` is why it ends (exit, kill, fence, guard); ``wait_status`` what its leader left behind."""
+
+    name: str
+    directory: Path
+    pid: int
+    marker: bytes
+    cause: str = "exit"
+    termed: bool = False
+    kill_at: float | None = None
+    wait_status: int | None = None
+    give_up_at: float | None = None
+
+
+def marker_of(directory: Path) -> bytes:
+    """The environment entry that every process of the attempt in ``directory`` was started with."""
+    return b"EMEP_EVENTS=" + os.fsencode(directory / "events.jsonl")
+
+
+def _born(pid: int, proc: proctable.Proc | None, at: float, boot: str) -> dict[str, Any]:
+    return {"pid": pid, "start": proc.start if proc else 0, "at": at, "boot_id": boot}
+
+
+class Keeper:
+    """The loop's state; ``clock`` is the boot-time clock. ``run`` returns when asked to stop and nothing is left."""
+
+    def __init__(self, state: StateDir, *, guard: int | None = None, clock: Callable[[], float] = boottime) -> None:
+        self.state = state
+        self.clock = clock
+        self.children: dict[str, Child] = {}
+        self.stopping = False
+        self.idle_since = clock()
+        self.boot = boot_id()
+        self.guard = os.pidfd_open(guard) if guard is not None else None
+        self.log_path = state.root / "keeper.log"
+
+    def log(self, what: str, **fields: Any) -> None:
+        """One JSON line about what was done, with both clocks; the file before is kept when it grows too long."""
+        if self.log_path.exists() and self.log_path.stat().st_size > LOG_BYTES:
+            self.log_path.replace(self.log_path.with_suffix(".log.1"))
+        line = json.dumps({"at": round(self.clock(), 3), "wall": round(time.time(), 3), "what": what, **fields})
+        with self.log_path.open("a", encoding="utf-8") as out:
+            out.write(line + "\n")
+
+    # ------------------------------------------------------------ the loop
+
+    def run(self) -> None:
+        """Keep jobs until SIGTERM (or the guard's end, or long idleness) and until no job is left."""
+        become_subreaper()
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._asked_to_stop)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        bell = open_bell(self.state.keeper_bell)
+        self.sweep()
+        write_json(self.state.keeper_file, {"pid": os.getpid(), "boot_id": self.boot})
+        self.log("start", pid=os.getpid())
+        while not self.finished():
+            waiting = [wake_read, bell] + ([self.guard] if self.guard is not None else [])
+            ready, _, _ = select.select(waiting, [], [], self.step())
+            for descriptor in ready:
+                if descriptor == self.guard:
+                    self._guard_gone()
+                else:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(descriptor, 4096)
+        self.log("stop")
+
+    def step(self) -> float:
+        """Do all that is due now; the seconds until there may be more to do."""
+        self.obey()
+        self.reap()
+        lease = self.fence()
+        for child in list(self.children.values()):
+            self.finish(child)
+        now = self.clock()
+        if self.children:
+            self.idle_since = now
+        if any(c.wait_status is not None or self._due(c) for c in self.children.values()):
+            return KILL_POLL_S
+        due = [c.kill_at for c in self.children.values() if c.kill_at is not None]
+        if self.children and lease is not None:
+            due.append(lease)
+        return max(0.0, min([POLL_S, *(at - now for at in due)]))
+
+    def finished(self) -> bool:
+        """Whether the loop may end: asked to, or idle long after its lease, and no job left."""
+        idle = self.clock() - self.idle_since > IDLE_EXIT_S and self.lease()[0] + IDLE_EXIT_S < self.clock()
+        return (self.stopping or idle) and not self.children
+
+    def _asked_to_stop(self, *_: Any) -> None:
+        self.stopping = True
+
+    def _guard_gone(self) -> None:
+        """The process that this keeper was tied to is gone: end all jobs soon and stop."""
+        if self.guard is not None:
+            os.close(self.guard)
+        self.guard, self.stopping = None, True
+        self.log("guard_gone")
+        for child in self.children.values():
+            self._end(child, "guard", self.clock() + GUARD_KILL_S)
+
+    # ------------------------------------------------------------ commands
+
+    def obey(self) -> None:
+        """Carry out the spooled commands in order. A command that can't be read is dropped and logged."""
+        for path in sorted(self.state.spool.glob("[0-9]*.json")):
+            command = read_json(path) or {}
+            name, op = str(command.get("job")), command.get("op")
+            directory = self.state.attempts / name
+            if op == "start" and "/" not in name and directory.is_dir():
+                self.start(name, directory)
+            elif op in ("term", "kill"):
+                child = self.children.get(name)
+                if child is not None and op == "term":
+                    self._term(child)
+                elif child is not None:
+                    self._end(child, "kill", self.clock())
+            else:
+                self.log("bad_command", file=path.name)
+            path.unlink(missing_ok=True)
+
+    def start(self, name: str, directory: Path) -> None:
+        """Start the job once: a second command for it, whenever it comes, does nothing."""
+        if name in self.children or (directory / "pid.json").exists() or (directory / "status.json").exists():
+            self.log("start_again_ignored", job=name)
+            return
+        if self.stopping or self.clock() >= self.lease()[0]:
+            why = "the keeper is stopping" if self.stopping else "the node's lease has run out"
+            self._write_status(directory, {"cause": "fence", "error": why, "clean": True})
+            return
+        raw = read_json(directory / "exec.json") or {}
+        try:
+            spec = ExecSpec(raw["argv"], raw["env"], raw["cwd"], raw.get("uid"), raw.get("gid"))
+            pid = spawn(spec, directory / "stdout")
+        except (CannotRun, KeyError, OSError) as problem:
+            self.log("cannot_start", job=name, error=str(problem))
+            self._write_status(directory, {"cause": "exec", "exit_code": 127, "error": str(problem), "clean": True})
+            return
+        self.children[name] = Child(name, directory, pid, marker_of(directory))
+        proc = proctable.read_proc(pid)
+        write_json(directory / "pid.json", _born(pid, proc, self.clock(), self.boot))
+        self.log("started", job=name, pid=pid)
+        ring(self.state.agent_bell)
+
+    def _term(self, child: Child) -> None:
+        """SIGTERM to the leader alone, once: its workers must live to let it save its state."""
+        if not child.termed and child.wait_status is None:
+            child.termed = True
+            self.log("sigterm", job=child.name)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGTERM)
+
+    def _end(self, child: Child, cause: str, kill_at: float) -> None:
+        if child.wait_status is None and child.cause == "exit":
+            child.cause = cause
+        child.kill_at = min(kill_at, child.kill_at) if child.kill_at is not None else kill_at
+        if kill_at > self.clock():
+            self._term(child)
+
+    # ------------------------------------------------------------ the fence
+
+    def lease(self) -> tuple[float, float]:
+        """``(deadline, kill_s)`` on the boot-time clock; a lease that is missing or of another boot has run out."""
+        lease = read_json(self.state.lease) or {}
+        if lease.get("boot_id") != self.boot:
+            return 0.0, 10.0
+        return float(lease.get("deadline", 0.0)), float(lease.get("kill_s", 10.0))
+
+    def fence(self) -> float | None:
+        """End every job whose lease has run out; the deadline of those that may go on."""
+        running = [c for c in self.children.values() if c.wait_status is None and c.cause == "exit"]
+        if not running:
+            return None
+        deadline, kill_s = self.lease()
+        if self.clock() < deadline:
+            return deadline
+        for child in running:
+            self.log("fence", job=child.name, deadline=deadline)
+            self._end(child, "fence", self.clock() + kill_s)
+        return None
+
+    # ------------------------------------------------------------ the end of a job
+
+    def reap(self) -> None:
+        """Collect every ended child: leaders keep their status, adopted orphans are only cleared away."""
+        leaders = {child.pid: child for child in self.children.values()}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in leaders:
+                leaders[pid].wait_status = status
+
+    def _due(self, child: Child) -> bool:
+        return child.kill_at is not None and self.clock() >= child.kill_at
+
+    def finish(self, child: Child) -> None:
+        """Once the leader is gone (or must be): kill what is left, prove it gone, then write the status."""
+        if child.wait_status is None and not self._due(child):
+            return
+        left = self._members(child)
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        now = self.clock()
+        if child.give_up_at is None:
+            child.give_up_at = now + max(self.lease()[1], GUARD_KILL_S)
+        if (left or child.wait_status is None) and now < child.give_up_at:
+            return
+        self._write_status(child.directory, self._status(child, sorted(left)))
+        self.log("ended", job=child.name, cause=child.cause, survivors=sorted(left))
+        del self.children[child.name]
+
+    def _members(self, child: Child) -> set[int]:
+        table = proctable.scan()
+        below = proctable.descendants(table, [os.getpid()]) & table.keys()
+        if len(self.children) == 1:
+            return below  # nobody else could own a process that has shed every mark
+        return proctable.members(table, leader=child.pid, marker=child.marker, within=below)
+
+    def _status(self, child: Child, survivors: list[int]) -> dict[str, Any]:
+        code = os.waitstatus_to_exitcode(child.wait_status) if child.wait_status is not None else None
+        return {
+            "exit_code": code if code is not None and code >= 0 else None,
+            "signal": -code if code is not None and code < 0 else None,
+            "cause": child.cause,
+            "clean": not survivors and child.wait_status is not None,
+            "survivors": survivors,
+            "ended_at": self.clock(),
+        }
+
+    def _write_status(self, directory: Path, status: dict[str, Any]) -> None:
+        write_json(directory / "status.json", status)
+        ring(self.state.agent_bell)
+
+    def sweep(self) -> None:
+        """No process of a keeper before this one is left, and each attempt that ran under it is marked lost."""
+        table = proctable.scan()
+        for directory in sorted(self.state.attempts.iterdir()):
+            if (directory / "status.json").exists() or not (directory / "exec.json").exists():
+                continue
+            born = read_json(directory / "pid.json")
+            marker = marker_of(directory)
+            left = {pid for pid in table if proctable.has_marker(pid, marker)}
+            leader = table.get(born["pid"]) if born is not None else None
+            reused = leader is not None and born is not None and leader.start != born["start"]
+            if born is not None and born.get("boot_id") == self.boot and not reused:
+                left |= {p.pid for p in table.values() if p.session == born["pid"] and p.start >= born["start"]}
+            self._kill_strangers(left)
+            if born is not None:
+                alive = sorted(pid for pid in left if proctable.read_proc(pid) is not None)
+                self.log("lost", job=directory.name, killed=sorted(left), survivors=alive)
+                status = {"cause": "keeper", "error": "the keeper that ran it died", "clean": not alive}
+                self._write_status(directory, {**status, "survivors": alive})
+
+    def _kill_strangers(self, pids: set[int]) -> None:
+        """Kill processes that are not our children and see them gone, or give up after a few seconds."""
+        until = self.clock() + GUARD_KILL_S
+        while pids and self.clock() < until:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(KILL_POLL_S)
+            pids = {pid for pid in pids if proctable.read_proc(pid) is not None}
+
+
+def detach(errors: Path) -> None:
+    """Leave the caller's session for good: two forks, so that init is the parent. Returns only in the grandchild."""
+    if os.fork() != 0:
+        os._exit(0)
+    os.setsid()
+    if os.fork() != 0:
+        os._exit(0)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    log = os.open(errors, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.chdir("/")
+
+
+def main(argv: list[str]) -> int:
+    """``python -m workers keeper``: 0 after a clean stop, 75 when another keeper has this state directory."""
+    parser = argparse.ArgumentParser(prog="python -m workers keeper", description=__doc__)
+    parser.add_argument("--state", type=Path, required=True, help="the node's state directory")
+    parser.add_argument("--detach", action="store_true", help="run in the background, in a session of its own")
+    parser.add_argument("--guard", type=int, help="end all jobs and stop when this process is gone")
+    options = parser.parse_args(argv)
+    state = StateDir(options.state)
+    if options.detach:
+        detach(state.root / "keeper.err")
+    with lock(state.keeper_lock, wait_s=2.0) as held:
+        if held is None:
+            sys.stderr.write(f"another keeper runs on {state.root}; stop it first, or choose another --state\n")
+            return 75
+        try:
+            keeper = Keeper(state, guard=options.guard)
+        except ProcessLookupError:
+            sys.stderr.write(f"--guard {options.guard}: there is no such process\n")
+            return 2
+        keeper.run()
+    return 0

@@ -1,0 +1,129 @@
+"""A launch document as a command line, an environment and a work directory."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from workers.agent.spawn import ExecSpec
+from workers.agent.statedir import write_json
+from workers.protocol import CHECKPOINT_EXIT_CODE, Launch
+
+PACKAGE_ROOT = Path(__file__).resolve().parents[2]
+ALLOWED = ("PATH", "LANG", "LANGUAGE", "TZ", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CUDA_HOME")
+ALLOWED_PREFIXES = ("LC_", "NVIDIA_", "NCCL_", "GLOO_")
+# Frameworks that see these take the job for one of their own and act on it (scontrol, elastic restarts).
+FORBIDDEN_PREFIXES = ("SLURM_", "TORCHELASTIC_", "EMEP_")
+FORBIDDEN = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK")
+WORK = ("input", "output", "checkpoint", "scratch")
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a job may see of the agent's environment: an allow-list, so that no secret of the agent's leaks."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in ALLOWED or name.startswith(ALLOWED_PREFIXES)
+    }  # fmt: skip
+
+
+def asked_for(launch: Launch) -> dict[str, str]:
+    """What the job's owner set, without what only the scheduler may say."""
+    return {
+        str(name): str(value)
+        for name, value in (launch.get("env") or {}).items()
+        if name not in FORBIDDEN and not str(name).startswith(FORBIDDEN_PREFIXES)
+    }
+
+
+def build(
+    launch: Launch, directory: Path, *, environment: Mapping[str, str], wall_now: float, port: int,
+    threads: int, run_as: str | None = None,
+) -> ExecSpec:  # fmt: skip
+    """What the keeper must execute for ``launch`` in its ``directory``.
+
+    ``wall_now`` is only for ``EMEP_DEADLINE``, which the contract gives in seconds of the epoch; ``port`` is free
+    for the job's own rendezvous; ``threads`` is the job's share of the node's cores. Raises KeyError when
+    ``run_as`` names no user of this machine.
+    """
+    work = directory / "work"
+    env = {**inherited(environment), **asked_for(launch)}
+    if launch["argv"] is None:
+        argv = [sys.executable, "-m", "workers.kinds"]
+        env["PYTHONPATH"] = str(PACKAGE_ROOT)
+    else:
+        argv = list(launch["argv"])
+    env |= {
+        "CUDA_VISIBLE_DEVICES": ",".join(launch["gpus"]),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "1",
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "NODE_RANK": str(launch["node_rank"]),
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(launch["grace_s"]) - 5)),
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        "PYTHONUNBUFFERED": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TMPDIR": str(work / "scratch"),
+        "EMEP_JOB_ID": launch["job"],
+        "EMEP_ATTEMPT": str(launch["number"]),
+        "EMEP_EPOCH": str(launch["epoch"]),
+        "EMEP_JOB_FILE": str(directory / "job.json"),
+        "EMEP_INPUT_DIR": str(work / "input"),
+        "EMEP_OUTPUT_DIR": str(work / "output"),
+        "EMEP_CHECKPOINT_DIR": str(work / "checkpoint"),
+        "EMEP_SCRATCH_DIR": str(work / "scratch"),
+        "EMEP_RESUME": "1" if launch["resume"] else "0",
+        "EMEP_EVENTS": str(directory / "events.jsonl"),
+        "EMEP_PREEMPT_FILE": str(directory / "preempt"),
+        "EMEP_GRACE_SECONDS": f"{launch['grace_s']:g}",
+        "EMEP_CHECKPOINT_EXIT_CODE": str(CHECKPOINT_EXIT_CODE),
+        "EMEP_DEADLINE": f"{wall_now + launch['remaining_s']:.3f}",
+        "EMEP_GPU_COUNT": str(len(launch["gpus"])),
+        "EMEP_NODE_COUNT": str(launch["node_count"]),
+        "EMEP_NODE_RANK": str(launch["node_rank"]),
+    }
+    env.setdefault("PATH", os.defpath)
+    env.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
+    user = pwd.getpwnam(run_as) if run_as else None
+    return ExecSpec(argv, env, str(work), user.pw_uid if user else None, user.pw_gid if user else None)
+
+
+def job_document(launch: Launch) -> dict[str, Any]:
+    """What the job itself reads (``EMEP_JOB_FILE``)."""
+    return {
+        "kind": launch["kind"],
+        "params": launch["params"],
+        "inputs": launch["inputs"],
+        "gpus": launch["gpus"],
+        "remaining_s": launch["remaining_s"],
+        "grace_s": launch["grace_s"],
+    }
+
+
+def lay_out(directory: Path) -> None:
+    """The attempt's directories exist and its events file is there, empty if it was not."""
+    for name in WORK:
+        (directory / "work" / name).mkdir(parents=True, exist_ok=True)
+    (directory / "events.jsonl").touch()
+
+
+def write(directory: Path, launch: Launch, spec: ExecSpec) -> None:
+    """The keeper and the job find all they need in ``directory``, which belongs to the job's user where it writes."""
+    write_json(directory / "job.json", job_document(launch))
+    (directory / "job.json").chmod(0o644)
+    if spec.uid is not None and spec.gid is not None:
+        for top in (directory / "work", directory / "events.jsonl"):
+            for path in (top, *(top.rglob("*") if top.is_dir() else ())):
+                if not path.is_relative_to(directory / "work" / "input"):
+                    shutil.chown(path, spec.uid, spec.gid)
+    write_json(directory / "exec.json", asdict(spec))

@@ -1,0 +1,380 @@
+"""The agent's decisions, without I/O: events in, commands out, time as an argument (boot-clock seconds).
+
+Registration and heartbeats, the lease and the fence, the server's desired set, and when to look or to tell. What
+happens to one attempt is in ``attempt.py``. Nothing here reads a clock, a file or a socket, so a test can live
+through an hour in a millisecond.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from workers.agent import messages as m
+from workers.agent.attempt import ALIVE, Held, Phase
+from workers.agent.fence import FenceClock
+from workers.agent.outcome import Ending
+from workers.agent.statedir import Ref
+from workers.protocol import Answer, Desired, Outcome, Timings
+
+MAX_REPORTS = 400
+MAX_LOGS_IN_ONE = 8
+
+
+@dataclass(slots=True)
+class Flight:
+    """The call under way (there is one at a time) and the reports it carries, by number."""
+
+    register: bool
+    health: bool = False
+    held: frozenset[Ref] = frozenset()
+    draining: bool = False
+    reports: dict[int, tuple[Ref, dict[str, Any]]] = field(default_factory=dict)
+
+
+class Machine:
+    """The state of one node's agent. ``deadline`` is the lease an agent before this one left (0: none)."""
+
+    def __init__(self, *, timings: Timings, deadline: float, found: Iterable[Held] = ()) -> None:
+        self.timings = timings
+        self.clock = FenceClock(deadline)
+        self.attempts: dict[Ref, Held] = {held.ref: held for held in found}
+        self.registered = False
+        self.draining = False
+        self.left = False
+        self.told_draining = False
+        self.leave_at = math.inf
+        self.flight: Flight | None = None
+        self.seq = 0
+        self.try_at = -math.inf  # the next registration or repeated heartbeat
+        self.health_at = -math.inf
+        self.told_at = -math.inf
+        self.look = False
+        self.handlers: dict[type, Callable[[Any, float], list[m.Command]]] = {
+            m.Tick: lambda _event, _now: [],
+            m.RegisterDone: self._register_done,
+            m.HeartbeatDone: self._heartbeat_done,
+            m.CallFailed: self._call_failed,
+            m.Claimed: self._claimed,
+            m.ClaimFailed: self._claim_failed,
+            m.Prepared: self._prepared,
+            m.PrepareFailed: self._prepare_failed,
+            m.Born: self._born,
+            m.Exited: lambda event, _now: self._of(event.ref, lambda held: held.ended(event)),
+            m.Tailed: self._tailed,
+            m.Published: self._published,
+            m.PublishFailed: self._publish_failed,
+            m.BellRang: self._bell,
+            m.Terminate: self._terminate,
+        }
+
+    # ------------------------------------------------------------ in and out
+
+    def handle(self, event: m.Event, now: float) -> list[m.Command]:
+        """What to do about ``event`` and the time ``now``; the commands are to be carried out in order."""
+        if self.left:
+            return []
+        commands = self.handlers[type(event)](event, now)
+        commands += self._pass_time(now)
+        for command in commands:
+            if isinstance(command, m.Drop):
+                self.attempts.pop(command.ref, None)
+        commands += self._call(now)
+        return commands + self._leave(now)
+
+    def next_wake(self, now: float) -> float:
+        """Seconds from ``now`` until time alone may call for something (at most one heartbeat)."""
+        due = [now + self.timings.heartbeat_s, self.leave_at]
+        if any(held.phase in ALIVE for held in self.attempts.values()) and not self.clock.over(now):
+            due.append(self.clock.deadline)
+        for held in self.attempts.values():
+            due += held.due()
+        if self.flight is None:
+            due.append(max(self.try_at, min(self.health_at, self._tell_at())) if self.registered else self.try_at)
+        return max(0.0, min(due) - now)
+
+    @property
+    def report_s(self) -> float:
+        """The least time between two messages that carry only progress, metrics or log text: 1 s as shipped."""
+        return self.timings.heartbeat_s / 10
+
+    def _of(self, ref: Ref, act: Callable[[Held], list[m.Command]]) -> list[m.Command]:
+        held = self.attempts.get(ref)
+        return act(held) if held is not None else []
+
+    # ------------------------------------------------------------ time
+
+    def _pass_time(self, now: float) -> list[m.Command]:
+        commands: list[m.Command] = []
+        if self.clock.over(now):
+            for held in list(self.attempts.values()):
+                if held.phase is not Phase.CLAIMING:
+                    commands += held.ask_stop("lost", now, kill_at=now + self.timings.kill_s)
+        for held in list(self.attempts.values()):
+            commands += held.pass_time(now)
+        return commands
+
+    def _leave(self, now: float) -> list[m.Command]:
+        if not self.draining:
+            return []
+        done = not self.attempts and self.flight is None and self.told_draining
+        if not done and now < self.leave_at:
+            return []
+        self.left = True
+        return [m.Leave(stop_keeper=True)]
+
+    # ------------------------------------------------------------ calls to the server
+
+    def _tell_at(self) -> float:
+        if self.look or any(held.urgent for held in self.attempts.values()):
+            return -math.inf
+        waiting = any(held.queue for held in self.attempts.values())
+        return self.told_at + self.report_s if waiting else math.inf
+
+    def _call(self, now: float) -> list[m.Command]:
+        """The next call, when one is due and none is under way."""
+        if self.flight is not None or now < self.try_at:
+            return []
+        if not self.registered:
+            self.flight = Flight(register=True)
+            self.told_at = now
+            return [m.SendRegister(tuple(self._registration()))]
+        health = now >= self.health_at
+        if not health and now < self._tell_at():
+            return []
+        self.flight = Flight(register=False, health=health, held=frozenset(self._reported()), draining=self.draining)
+        self._load(self.flight)
+        self.seq += 1
+        self.look = False
+        self.told_at = now
+        attempts = tuple(
+            {"attempt": ref.attempt, "epoch": ref.epoch, "state": self.attempts[ref].wire_state}
+            for ref in sorted(self._reported())
+        )
+        reports = tuple({"n": n, **report} for n, (_, report) in self.flight.reports.items())
+        return [m.SendHeartbeat(self.seq, health, self.draining, attempts, reports, self.timings.retry_s)]
+
+    def _reported(self) -> list[Ref]:
+        return [ref for ref, held in self.attempts.items() if held.phase is not Phase.CLAIMING and not held.dropped]
+
+    def _registration(self) -> Iterable[dict[str, Any]]:
+        """``pid_alive`` is true as long as something of the attempt is still to come: a process, or its result."""
+        for ref in sorted(self._reported()):
+            alive = self.attempts[ref].phase is not Phase.PREPARING
+            yield {"attempt": ref.attempt, "epoch": ref.epoch, "pid_alive": alive}
+
+    def _load(self, flight: Flight) -> None:
+        logs = 0
+        for ref in sorted(self._reported()):
+            for report in self.attempts[ref].queue:
+                logs += report["type"] == "logs"
+                if len(flight.reports) < MAX_REPORTS and (report["type"] != "logs" or logs <= MAX_LOGS_IN_ONE):
+                    flight.reports[len(flight.reports)] = (ref, report)
+
+    def _lease(self) -> m.WriteLease:
+        return m.WriteLease(self.clock.deadline, self.timings.kill_s)
+
+    def _register_done(self, event: m.RegisterDone, now: float) -> list[m.Command]:
+        self.flight = None
+        self.try_at = now + self.timings.retry_s  # kept when the reply turns out to be nonsense
+        reply = event.reply
+        said = dict(reply)
+        names = [name for name in Timings.__dataclass_fields__ if name in said]
+        self.timings = Timings(**{name: float(str(said[name])) for name in names})
+        self.registered = True
+        self.clock = self.clock.acknowledged(event.sent_at, self.timings)
+        self.try_at = -math.inf
+        self.health_at = now
+        commands: list[m.Command] = [self._lease()]
+        for held in list(self.attempts.values()):
+            if held.ref.attempt in reply["kill"]:
+                commands += held.drop()
+            elif held.phase is Phase.PREPARING and held.launch is not None:
+                commands.append(m.Prepare(held.ref, held.launch))
+        return commands
+
+    def _heartbeat_done(self, event: m.HeartbeatDone, now: float) -> list[m.Command]:
+        flight, self.flight = self.flight, None
+        self.clock = self.clock.acknowledged(event.sent_at, self.timings)
+        self.try_at = -math.inf
+        commands: list[m.Command] = [self._lease()]
+        if flight is None:
+            return commands
+        if flight.health:
+            self.health_at = event.sent_at + self.timings.heartbeat_s
+        self.told_draining |= flight.draining
+        answers = event.reply.get("answers", [])
+        for answer in answers:
+            commands += self._answer(flight, answer)
+        if len(answers) < len(flight.reports):
+            self.try_at = now + self.timings.retry_s  # the rest is told again, but not in a tight loop
+        for held in self.attempts.values():
+            commands += self._keep_offset(held)
+        gone = {c.ref for c in commands if isinstance(c, m.Drop)}
+        return commands + self._desired(flight, event.reply.get("desired", []), gone=gone, now=now)
+
+    def _answer(self, flight: Flight, answer: Answer) -> list[m.Command]:
+        ref, report = flight.reports.get(answer.get("n", -1), (None, None))
+        if ref is None or report is None:
+            return []
+        commands = self._of(ref, lambda held: held.answered(report, answer))
+        if not answer.get("ok"):
+            said = f"{answer.get('code')}: {answer.get('message')}"
+            commands.append(m.Note(f"{ref.name}: the server refused {report['type']}: {said}"))
+        return commands
+
+    def _keep_offset(self, held: Held) -> list[m.Command]:
+        told = not any(report["type"] in ("progress", "metric") for report in held.queue)
+        if not told or held.events_kept == held.events_offset:
+            return []
+        held.events_kept = held.events_offset
+        return [m.KeepEventsOffset(held.ref, held.events_offset)]
+
+    def _call_failed(self, event: m.CallFailed, now: float) -> list[m.Command]:
+        flight, self.flight = self.flight, None
+        failure = event.failure
+        commands: list[m.Command] = []
+        if failure.kind is m.FailureKind.REFUSED:
+            self.clock = self.clock.refused(now, self.timings)
+            self.try_at = now + self.timings.retry_s
+            commands.append(self._lease())
+        elif failure.kind is m.FailureKind.SILENT:
+            self.clock = self.clock.silent()
+            self.try_at = max(now, self.told_at + self.timings.retry_s)  # a time-out was the wait already
+        elif failure.status == 409 and self.registered:
+            self.registered = False
+            self.try_at = now + self.timings.retry_s / 10
+        else:
+            self.clock = self.clock.silent()
+            self.try_at = now + self.timings.retry_s
+        if flight is not None and not flight.register:
+            self.look = True
+            self.told_draining |= self.draining and not self.attempts
+        if self.draining and not self.attempts:
+            self.told_draining = True  # nothing is at stake: an absent server must not hold the exit up
+        return [*commands, m.Note(f"no answer from the server: {failure.message}")]
+
+    # ------------------------------------------------------------ the desired set
+
+    def _desired(
+        self, flight: Flight, wanted: Iterable[Desired], *, gone: set[Ref], now: float
+    ) -> list[m.Command]:
+        """Bring what the node holds to what the server wants; held and not wanted any more is dropped."""
+        commands: list[m.Command] = []
+        seen: set[Ref] = set()
+        for item in wanted:
+            ref = Ref(str(item["attempt"]), int(item["epoch"]))
+            seen.add(ref)
+            held = self.attempts.get(ref)
+            if held is None:
+                if item["action"] == "run" and not self.draining and ref not in gone and not self.clock.over(now):
+                    self.attempts[ref] = Held(ref, Phase.CLAIMING)
+                    commands.append(m.Claim(ref))
+            elif item["action"] == "run":
+                commands += held.spare()
+            elif item["action"] == "stop":
+                why = item.get("why") or "preempt"
+                # At a preemption's end the server decides: kill, or let it run on.
+                kill_at = None if why == "preempt" else now + float(item.get("grace_s", self.timings.grace_s))
+                commands += held.ask_stop(why, now, kill_at=kill_at)
+            else:
+                commands += held.kill(item.get("why") or "lost", now)
+        for ref in sorted(flight.held - seen - gone):
+            held = self.attempts.get(ref)
+            if held is not None and not held.dropped and held.report is None:
+                commands += [m.Note(f"{ref.name}: no longer wanted here"), *held.drop()]
+        return commands
+
+    # ------------------------------------------------------------ attempts
+
+    def _claimed(self, event: m.Claimed, now: float) -> list[m.Command]:
+        held = self.attempts.get(event.ref)
+        if held is None or held.phase is not Phase.CLAIMING:
+            return []
+        held.launch = event.launch
+        held.phase = Phase.PREPARING
+        if event.launch["node_count"] != 1:
+            words = "this agent runs attempts of one node only; ask for node_count 1"
+            return held.finish(Ending(Outcome.FAILED, "node_count", words))
+        return [m.Prepare(event.ref, event.launch)]
+
+    def _claim_failed(self, event: m.ClaimFailed, now: float) -> list[m.Command]:
+        """Forget it: if it is still wanted the next look says so, and the claim is made again."""
+        held = self.attempts.get(event.ref)
+        if held is None or held.phase is not Phase.CLAIMING:
+            return []
+        del self.attempts[event.ref]
+        self.look = self.look or not event.failure.final
+        if self.look:
+            self.try_at = max(self.try_at, now + self.timings.retry_s)
+        return [m.Note(f"{event.ref.name}: claim failed: {event.failure.message}")]
+
+    def _prepared(self, event: m.Prepared, now: float) -> list[m.Command]:
+        held = self.attempts.get(event.ref)
+        if held is None or held.phase is not Phase.PREPARING or held.launch is None:
+            return []
+        held.phase = Phase.STARTING
+        return [m.StartJob(event.ref, held.launch)]
+
+    def _prepare_failed(self, event: m.PrepareFailed, now: float) -> list[m.Command]:
+        held = self.attempts.get(event.ref)
+        if held is None or held.phase is not Phase.PREPARING:
+            return []
+        outcome = Outcome.LOST if event.retryable else Outcome.FAILED
+        return held.finish(Ending(outcome, "inputs", event.error))
+
+    def _born(self, event: m.Born, now: float) -> list[m.Command]:
+        held = self.attempts.get(event.ref)
+        if held is None or held.phase is not Phase.STARTING:
+            return []
+        held.phase = Phase.RUNNING
+        held.started_at = event.at
+        held.add({"type": "started", "pid": event.pid})
+        return []
+
+    def _tailed(self, event: m.Tailed, now: float) -> list[m.Command]:
+        held = self.attempts.get(event.ref)
+        if held is not None and not held.dropped:
+            held.tailed(event)
+        return []
+
+    def _published(self, event: m.Published, now: float) -> list[m.Command]:
+        held = self.attempts.get(event.ref)
+        if held is None or held.phase is not Phase.PUBLISHING or held.ending is None:
+            return []
+        return held.finish(held.ending, artifacts=event.artifacts, checkpoint=event.checkpoint)
+
+    def _publish_failed(self, event: m.PublishFailed, now: float) -> list[m.Command]:
+        """Refused outputs make a success a failure; a refused checkpoint only costs the work since the last one."""
+        held = self.attempts.get(event.ref)
+        if held is None or held.phase is not Phase.PUBLISHING or held.ending is None:
+            return []
+        if event.stale:
+            return held.drop()
+        if held.ending.outcome is Outcome.SUCCEEDED:
+            return held.finish(Ending(Outcome.FAILED, "upload refused", event.error))
+        return held.finish(Ending(held.ending.outcome, "checkpoint refused", event.error))
+
+    # ------------------------------------------------------------ from outside
+
+    def _bell(self, event: m.BellRang, now: float) -> list[m.Command]:
+        self.look = True
+        return []
+
+    def _terminate(self, event: m.Terminate, now: float) -> list[m.Command]:
+        if not event.drain:
+            self.left = True
+            return [m.Leave(stop_keeper=False)]
+        if self.draining:
+            return []
+        self.draining = self.look = True
+        self.leave_at = now + self.timings.grace_s + self.timings.lease_s
+        commands: list[m.Command] = []
+        for held in list(self.attempts.values()):
+            if held.phase is Phase.CLAIMING:
+                del self.attempts[held.ref]
+            elif held.stop is None or held.spared:
+                commands += held.ask_stop("drain", now, kill_at=now + self.timings.grace_s)
+        return commands

@@ -1,0 +1,308 @@
+"""What the agent's machine is told and what it answers: events in, commands out. Values only.
+
+``loop.py`` turns the world into events and commands into deeds; every ``sent_at`` and ``at`` is boot-clock seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from workers.agent.outcome import Exit, Facts
+from workers.agent.statedir import Ref
+from workers.protocol import HeartbeatReply, Launch, Registered
+
+
+class FailureKind(StrEnum):
+    """``REFUSED``: the server is down and something said so; ``SILENT``: no answer; ``STATUS``: it answered no."""
+
+    REFUSED = "refused"
+    SILENT = "silent"
+    STATUS = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that brought nothing; ``status`` and ``code`` (the problem's) only for ``STATUS``."""
+
+    kind: FailureKind
+    message: str
+    status: int = 0
+    code: str = ""
+    body: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the server says that the attempt is no longer this node's."""
+        return self.kind is FailureKind.STATUS and (
+            self.code in ("stale_epoch", "unknown_attempt") or self.status in (404, 410)
+        )
+
+    @property
+    def final(self) -> bool:
+        """Whether asking again can't help: the request itself was refused (not overload, not an outage)."""
+        return self.kind is FailureKind.STATUS and 400 <= self.status < 500 and self.status not in (408, 425, 429)
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """That a stop was asked for: kept on disk, so that an agent restarted since knows why the job ended."""
+
+    why: str
+    at: float
+    kill_at: float | None
+    events_offset: int = 0
+
+
+# ---------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDone:
+    sent_at: float
+    reply: Registered
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatDone:
+    sent_at: float
+    reply: HeartbeatReply
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailed:
+    """A registration or heartbeat failed."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    ref: Ref
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFailed:
+    ref: Ref
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Inputs and checkpoint lie in place; the job may start."""
+
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareFailed:
+    """``retryable``: the node's trouble (full disk), so the job should run elsewhere; else the job can't run."""
+
+    ref: Ref
+    error: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """The keeper started the process, at ``at``."""
+
+    ref: Ref
+    pid: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The leader has ended and what it left was killed. ``stop`` is what was on record when it ended."""
+
+    ref: Ref
+    exit: Exit
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Tailed:
+    """News of a job's files: reports in order, the next log chunk, and whether the log is at its end."""
+
+    ref: Ref
+    reports: tuple[dict[str, Any], ...] = ()
+    events_offset: int = 0
+    log: tuple[int, str] | None = None
+    log_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    ref: Ref
+    artifacts: tuple[str, ...] = ()
+    checkpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishFailed:
+    """The server refused for good; ``stale``: it is no longer this node's attempt."""
+
+    ref: Ref
+    error: str
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BellRang:
+    """Somebody says there is news; it may be a lie, so it only makes the node look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """The agent was asked to end: ``drain`` its jobs first, or leave them to the keeper."""
+
+    drain: bool
+
+
+Event = (
+    Tick | RegisterDone | HeartbeatDone | CallFailed | Claimed | ClaimFailed | Prepared | PrepareFailed | Born
+    | Exited | Tailed | Published | PublishFailed | BellRang | Terminate
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------- commands
+
+
+@dataclass(frozen=True, slots=True)
+class SendRegister:
+    attempts: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SendHeartbeat:
+    """``health``: put a fresh look at the GPUs into it. ``timeout_s`` is the whole call's."""
+
+    seq: int
+    health: bool
+    draining: bool
+    attempts: tuple[dict[str, Any], ...]
+    reports: tuple[dict[str, Any], ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLease:
+    """Let the keeper run jobs until ``deadline``."""
+
+    deadline: float
+    kill_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    ref: Ref
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Whatever is under way for it (download, upload) should stop."""
+
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    ref: Ref
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class AskStop:
+    """Put the stop on record, show the preempt file, and send SIGTERM to the leader."""
+
+    ref: Ref
+    stop: StopAsked
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """The stop is taken back: remove the preempt file."""
+
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Upload the announced outputs, or the checkpoint directory (``clean``: the job ended in order)."""
+
+    ref: Ref
+    launch: Launch
+    outputs: tuple[dict[str, Any], ...]
+    checkpoint: bool
+    clean: bool
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFinished:
+    """Keep the final report on disk until it is acknowledged."""
+
+    ref: Ref
+    report: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KeepEventsOffset:
+    """The server has everything up to here; a restarted agent goes on behind it."""
+
+    ref: Ref
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogAcknowledged:
+    """The server holds the log up to ``next`` bytes; None: it wants no more of it."""
+
+    ref: Ref
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Nothing of the attempt is needed any more."""
+
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something an operator should read in the log."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """End the agent; ``stop_keeper`` when no job is left for it to keep."""
+
+    stop_keeper: bool
+
+
+Command = (
+    SendRegister | SendHeartbeat | WriteLease | Claim | Prepare | Abort | StartJob | AskStop | Spare | Kill | Publish
+    | StoreFinished | KeepEventsOffset | LogAcknowledged | Drop | Note | Leave
+)  # fmt: skip

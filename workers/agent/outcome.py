@@ -1,0 +1,107 @@
+"""What a job's end means: one pure table. (Was a stop asked? How did it end? What did it declare?)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from workers.protocol import CHECKPOINT_EXIT_CODE, Outcome
+
+OOM_CODES = ("oom", "out_of_memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the leader ended, from the keeper: ``cause`` is exit, kill, fence, guard, keeper (it died) or exec.
+
+    ``clean`` False: something of the job could not be killed, so its GPUs are not free.
+    """
+
+    exit_code: int | None = None
+    signal: int | None = None
+    cause: str = "exit"
+    error: str = ""
+    clean: bool = True
+    survivors: tuple[int, ...] = ()
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the job declared in its events file. ``checkpoint_after_stop``: one written after the stop was asked."""
+
+    done: bool = False
+    checkpoint_after_stop: bool = False
+    last_step: int | None = None
+    artifacts: tuple[dict[str, Any], ...] = ()
+    error_code: str = ""
+    error_message: str = ""
+    bad_lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The verdict: ``outputs`` are uploaded on success, the checkpoint where a later run may resume from it.
+
+    ``clean`` is whether the job ended in order, so that its checkpoint directory may be taken as it is.
+    """
+
+    outcome: Outcome
+    detail: str = ""
+    error: str = ""
+    outputs: tuple[dict[str, Any], ...] = field(default=())
+    checkpoint: bool = False
+    clean: bool = False
+
+
+def how_it_ended(end: Exit) -> str:
+    """The end in words: exit code, or signal with what it usually means."""
+    if end.error:
+        return end.error
+    if end.signal is not None:
+        likely = " (often the kernel's out-of-memory killer)" if end.signal == 9 and end.cause == "exit" else ""
+        return f"ended by signal {end.signal}{likely}"
+    return f"exit code {end.exit_code}"
+
+
+def decide(end: Exit, facts: Facts, *, asked: str | None) -> Ending:
+    """The outcome of one attempt; ``asked`` is why it was asked to stop (None: it was not)."""
+    if end.cause in ("fence", "guard", "keeper") or asked == "lost":
+        return Ending(Outcome.LOST, end.cause, error=_lost_words(end), checkpoint=False)
+    succeeded = Ending(Outcome.SUCCEEDED, outputs=facts.artifacts, clean=True)
+    if asked is None:
+        return succeeded if end.exit_code == 0 else _unasked(end, facts)
+    in_order = end.cause == "exit" and (end.exit_code == CHECKPOINT_EXIT_CODE or facts.checkpoint_after_stop)
+    in_order = in_order and end.signal is None
+    if end.cause == "exit" and facts.done and end.exit_code == 0:
+        return succeeded
+    if asked == "cancel":
+        return Ending(Outcome.CANCELLED, _manner(end, in_order))
+    if asked == "time_limit":
+        words = facts.error_message or "it ran for its whole max_duration; ask for more, or retry from the checkpoint"
+        return Ending(Outcome.TIMED_OUT, _manner(end, in_order), words, checkpoint=in_order, clean=in_order)
+    return Ending(Outcome.PREEMPTED, _manner(end, in_order), checkpoint=True, clean=in_order)
+
+
+def _unasked(end: Exit, facts: Facts) -> Ending:
+    if end.exit_code == CHECKPOINT_EXIT_CODE:
+        return Ending(Outcome.PREEMPTED, "yielded", checkpoint=True, clean=True)
+    words = f"{facts.error_code}: {facts.error_message}" if facts.error_code else facts.error_message
+    words = f"{words} ({how_it_ended(end)})" if words else how_it_ended(end)
+    if facts.error_code in OOM_CODES:
+        return Ending(Outcome.OOM, "out of memory", words)
+    return Ending(Outcome.FAILED, facts.error_code, words)
+
+
+def _manner(end: Exit, in_order: bool) -> str:
+    if end.cause != "exit":
+        return "grace exceeded"
+    return "confirmed" if in_order else "unconfirmed"
+
+
+def _lost_words(end: Exit) -> str:
+    return {
+        "fence": "the node had not reached the server for too long and stopped the job by itself",
+        "guard": "the node was stopped with its jobs",
+        "keeper": "the process that kept the job died",
+    }.get(end.cause, "the server gave the attempt up")

@@ -1,0 +1,83 @@
+"""How a job's process is born: fork, new session, death signal, exec. Standard library only (the keeper uses it)."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True, slots=True)
+class ExecSpec:
+    """What to run: ``argv[0]`` is looked up in ``env['PATH']``; ``uid``/``gid`` None means as the keeper."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    uid: int | None = None
+    gid: int | None = None
+
+
+class CannotRun(Exception):
+    """The program could not be executed; the text says which and why."""
+
+
+def become_subreaper() -> None:
+    """From now on every orphan below this process becomes its child, so no descendant can escape it."""
+    if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def spawn(spec: ExecSpec, output: Path) -> int:
+    """Run ``spec`` as the leader of a new session, both outputs appended to ``output``; its pid.
+
+    The process gets SIGKILL when this one dies. Raises :class:`CannotRun` when it could not be executed (it is
+    reaped then). Must be called from a process with a single thread.
+    """
+    trouble, tell = os.pipe2(os.O_CLOEXEC)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become(spec, output, parent=parent, tell=tell)
+    os.close(tell)
+    with os.fdopen(trouble, "rb") as pipe:
+        said = pipe.read()
+    if said:
+        os.waitpid(pid, 0)
+        raise CannotRun(json.loads(said))
+    return pid
+
+
+def _become(spec: ExecSpec, output: Path, *, parent: int, tell: int) -> None:
+    """In the child: turn into the job, or write what went wrong into ``tell`` and end. Never returns."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.setsid()
+        os.umask(0o022)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        log = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        for source, target in ((nothing, 0), (log, 1), (log, 2)):
+            os.dup2(source, target)
+        if spec.gid is not None and spec.uid is not None:
+            os.setgroups([])
+            os.setgid(spec.gid)
+            os.setuid(spec.uid)
+        os.chdir(spec.cwd)
+        # After setuid, which clears it; and asked again for a parent that died in between.
+        _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(127)
+        os.execvpe(spec.argv[0], spec.argv, spec.env)  # noqa: S606 - the command itself, with no shell between
+    except BaseException as problem:
+        os.write(tell, json.dumps(f"cannot run {spec.argv[:1]}: {problem}"[:500]).encode())
+        os._exit(127)

@@ -1,0 +1,1 @@
+"""What a job computes with: tensors, merging, artifacts. Usable in a notebook; knows nothing of jobs."""

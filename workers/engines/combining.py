@@ -1,0 +1,131 @@
+"""From the stretches of all inputs to the stretch of the output, and the arithmetic every strategy shares.
+
+Element-wise work is separate multiplications and additions in float32 (float64 if an input is float64): each is
+rounded on its own, so the bits depend neither on the chunk, the threads nor the device. Reductions run in float64
+over fixed chunks of ``REDUCTION_CHUNK`` elements, summed in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from workers.engines.refusals import EngineRefusal, Problem
+from workers.engines.tensors import TensorInputs
+
+REDUCTION_CHUNK = 1 << 20
+_BLOCK = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The output is input number ``index``, bit for bit (converted only if the output has another type)."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """The output is a function of each stretch on its own; it may overwrite its arguments."""
+
+    function: Callable[[Sequence[torch.Tensor]], torch.Tensor]
+
+
+Combination = Copy | Combine
+
+
+def weighted_sum(weights: Sequence[float]) -> Combine:
+    """``sum(w_i * x_i)``, added in the order of the models."""
+
+    def combine(inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        total = inputs[0].mul_(weights[0])
+        for x, weight in zip(inputs[1:], weights[1:], strict=True):
+            total.add_(x.mul_(weight))
+        return total
+
+    return Combine(combine)
+
+
+def stretches(numel: int, size: int) -> Iterator[tuple[int, int]]:
+    """``(start, stop)`` of every stretch of at most ``size`` elements, in order."""
+    for start in range(0, numel, size):
+        yield start, min(start + size, numel)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """One tensor of all models as numbers to compute with, on ``device``."""
+
+    inputs: TensorInputs
+    dtype: torch.dtype
+    device: torch.device
+
+    def read(self, start: int, stop: int, dtype: torch.dtype | None = None) -> list[torch.Tensor]:
+        """The stretch of every model in the arithmetic type (or ``dtype``), free to be overwritten."""
+        wanted = dtype or self.dtype
+        models = range(len(self.inputs.models))
+        return [self.inputs.stored(i, start, stop).to(self.device).to(wanted) for i in models]
+
+    def gram(self, scales: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float, float]:
+        """``a·b``, ``a·a`` and ``b·b`` of the first two models, each input times its scale, in float64."""
+        totals = [0.0, 0.0, 0.0]
+        for start, stop in stretches(self.inputs.numel, REDUCTION_CHUNK):
+            a, b = self.read(start, stop, torch.float64)
+            for x, scale in zip((a, b), scales, strict=True):
+                if scale != 1.0:
+                    x.mul_(scale)
+            for k, (x, y) in enumerate(((a, b), (a, a), (b, b))):
+                totals[k] += _dot(x, y)
+        return totals[0], totals[1], totals[2]
+
+
+def _dot(x: torch.Tensor, y: torch.Tensor) -> float:
+    """Dot product by blocks too small to be split over threads, so that their number can't change the bits."""
+    blocks = [torch.dot(p, q) for p, q in zip(x.split(_BLOCK), y.split(_BLOCK), strict=True)]
+    sums = torch.stack(blocks).tolist()
+    return math.fsum(sums) if all(map(math.isfinite, sums)) else sum(sums)
+
+
+def finite(x: torch.Tensor, as_dtype: torch.dtype | None = None) -> bool:
+    """Are all elements finite (once converted to ``as_dtype``)? Conversion is monotone: the ends decide."""
+    if x.numel() == 0:
+        return True
+    ends = torch.stack(torch.aminmax(x))
+    return bool(torch.isfinite(ends.to(as_dtype or x.dtype)).all())
+
+
+def bit_equal(inputs: TensorInputs) -> bool:
+    """Do all models store the same bits? Stops at the first stretch that differs."""
+    if len({spec.dtype for spec in inputs.specs}) > 1:
+        return False
+    for start, stop in stretches(inputs.numel, REDUCTION_CHUNK):
+        first = inputs.stored(0, start, stop).view(torch.uint8)
+        if any(
+            not torch.equal(first, inputs.stored(i, start, stop).view(torch.uint8))
+            for i in range(1, len(inputs.models))
+        ):
+            return False
+    return True
+
+
+def nonfinite_input(inputs: TensorInputs) -> EngineRefusal | None:
+    """The refusal that names each model with NaN or infinity in this tensor and counts the elements."""
+    problems = []
+    for i, model in enumerate(inputs.models):
+        count = sum(
+            int((~torch.isfinite(inputs.stored(i, start, stop))).sum())
+            for start, stop in stretches(inputs.numel, REDUCTION_CHUNK)
+        )
+        if count:
+            problems.append(
+                Problem(
+                    "nonfinite_input",
+                    f"tensor {inputs.name!r} of {model.label} has {count} of {inputs.numel} elements that are NaN"
+                    " or infinite",
+                    {"tensor": inputs.name, "model": model.label, "count": count},
+                )
+            )
+    return EngineRefusal.of(problems) if problems else None

@@ -1,0 +1,66 @@
+"""PyTorch checkpoints (.pt, .pth, .bin), opened by torch's weights-only loader and nothing else."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workers.engines.dtypes import BY_TORCH, TensorSpec
+from workers.engines.refusals import EngineRefusal
+
+NESTED = ("state_dict", "model_state_dict", "model_state", "model")
+
+
+def open_checkpoint(path: Path, label: str) -> dict[str, torch.Tensor]:
+    """The tensors of ``path`` by name, on the CPU; a zip-format file is mapped, not read.
+
+    A checkpoint that keeps its weights one level down (``state_dict`` and the like) is understood. Refused:
+    anything the weights-only loader refuses (it runs no code from the file), and files without tensors.
+    """
+    zipped = zipfile.is_zipfile(path)
+    try:
+        loaded = torch.load(path, map_location="cpu", mmap=zipped, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise EngineRefusal(
+            "corrupt_input",
+            f"{label} is refused by torch's weights-only loader ({first_line[:160]}); convert it to safetensors",
+            {"file": label},
+        ) from error
+    tensors = _weights(loaded)
+    if tensors is None:
+        raise EngineRefusal(
+            "corrupt_input",
+            f"{label} holds no dictionary of tensors, at its top level or under {', '.join(NESTED)}",
+            {"file": label},
+        )
+    for name, tensor in tensors.items():
+        if tensor.dtype not in BY_TORCH or tensor.layout != torch.strided:
+            raise EngineRefusal(
+                "unsupported_dtype",
+                f"{label}: tensor {name[:200]!r} is {tensor.dtype} ({tensor.layout}), which can't be merged",
+                {"file": label, "tensor": name[:200]},
+            )
+    return tensors
+
+
+def _weights(loaded: Any) -> dict[str, torch.Tensor] | None:
+    candidates = [loaded]
+    if isinstance(loaded, Mapping):
+        candidates += [loaded[key] for key in NESTED if key in loaded]
+    for candidate in candidates:
+        if isinstance(candidate, Mapping) and candidate:
+            tensors = {k: v for k, v in candidate.items() if isinstance(k, str) and isinstance(v, torch.Tensor)}
+            if len(tensors) == len(candidate):
+                return {k: v.detach() for k, v in tensors.items()}
+    return None
+
+
+def spec_of(name: str, tensor: torch.Tensor) -> TensorSpec:
+    """The description of a tensor of a checkpoint."""
+    return TensorSpec(name, BY_TORCH[tensor.dtype], tuple(tensor.shape))

@@ -1,0 +1,88 @@
+"""TensorEngine: opens models and lines their tensors up. Opening reads headers only, never data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from workers.engines.compatibility import compatibility_problems
+from workers.engines.dtypes import TensorSpec, output_order
+from workers.engines.refusals import EngineRefusal, Problem
+from workers.engines.sources import Model, open_model
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInputs:
+    """One tensor of all models, in the order of the models."""
+
+    name: str
+    models: tuple[Model, ...]
+
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """Its description in each model."""
+        return tuple(m.specs[self.name] for m in self.models)
+
+    @property
+    def numel(self) -> int:
+        """Number of elements, the same in all models."""
+        return self.models[0].specs[self.name].numel
+
+    def stored(self, model: int, start: int, stop: int) -> torch.Tensor:
+        """Elements ``start`` to ``stop`` of model number ``model``, flat, in their stored type, on the CPU."""
+        source = self.models[model]
+        return source.reader.read(source.specs[self.name], start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSet:
+    """Models whose tensors match in name, shape and class of type."""
+
+    models: tuple[Model, ...]
+
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """The tensors as the first model stores them, in processing order."""
+        return tuple(sorted(self.models[0].specs.values(), key=output_order))
+
+    def inputs(self, name: str) -> TensorInputs:
+        """The tensor ``name`` of all models."""
+        return TensorInputs(name, self.models)
+
+
+def inspect(*sources: Path | str, labels: Sequence[str] = ()) -> tuple[TensorSet, list[Problem]]:
+    """Open every source and say everything that is wrong with them; what could not be opened is left out.
+
+    ``labels`` name the models in messages (default: the last part of each path, numbered if two are equal).
+    """
+    paths = [Path(s) for s in sources]
+    names = list(labels) if labels else _labels(paths)
+    models: list[Model] = []
+    problems: list[Problem] = []
+    for path, label in zip(paths, names, strict=True):
+        try:
+            models.append(open_model(path, label))
+        except EngineRefusal as refusal:
+            problems += refusal.problems
+    if not sources:
+        problems.append(Problem("no_models", "give at least one model"))
+    return TensorSet(tuple(models)), problems + compatibility_problems(models)
+
+
+def load_tensors(*sources: Path | str, labels: Sequence[str] = ()) -> TensorSet:
+    """Open models (a file, or a directory with one file or an index and shards) and check that they match.
+
+    Raises :class:`EngineRefusal` with every problem of every model together.
+    """
+    tensors, problems = inspect(*sources, labels=labels)
+    if problems:
+        raise EngineRefusal.of(problems)
+    return tensors
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    names = [p.name for p in paths]
+    return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]

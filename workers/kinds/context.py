@@ -1,0 +1,88 @@
+"""What a job process is given: its document, its directories, and the ways to speak. Standard library only.
+
+The variables are those of the job contract (``EMEP_*``); a missing one is a bug of whoever started the process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workers.kinds.events import EventLog
+from workers.kinds.stopping import StopRequest
+from workers.protocol import CHECKPOINT_EXIT_CODE
+
+DONE = 0
+BUG = 1
+REFUSED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class JobInput:
+    """An input artifact: its name in the job, its id, and the directory it lies in."""
+
+    name: str
+    artifact: str
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """One attempt as its process sees it. Durations in seconds."""
+
+    kind: str
+    params: Mapping[str, Any]
+    inputs: tuple[JobInput, ...]
+    output_dir: Path
+    checkpoint_dir: Path
+    scratch_dir: Path
+    resuming: bool
+    gpu_count: int
+    checkpoint_exit_code: int
+    environ: Mapping[str, str]
+    events: EventLog
+    stop: StopRequest
+    started_at: float = field(default_factory=time.monotonic)
+
+    def log(self, text: str) -> None:
+        """One line for people, at once."""
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def elapsed(self) -> float:
+        """Seconds since this attempt's process began its work."""
+        return time.monotonic() - self.started_at
+
+
+def read_context(environ: Mapping[str, str], stop: StopRequest) -> JobContext:
+    """The context that the environment describes; its output, checkpoint and scratch directories exist."""
+    document = json.loads(Path(environ["EMEP_JOB_FILE"]).read_text("utf-8"))
+    input_dir = Path(environ["EMEP_INPUT_DIR"])
+    directories = [Path(environ[f"EMEP_{n}_DIR"]) for n in ("OUTPUT", "CHECKPOINT", "SCRATCH")]
+    for directory in directories:
+        directory.mkdir(parents=True, exist_ok=True)
+    return JobContext(
+        kind=document["kind"],
+        params=document["params"],
+        inputs=tuple(JobInput(i["as"], i["artifact"], input_dir / i["as"]) for i in document["inputs"]),
+        output_dir=directories[0],
+        checkpoint_dir=directories[1],
+        scratch_dir=directories[2],
+        resuming=environ.get("EMEP_RESUME") == "1",
+        gpu_count=int(environ.get("EMEP_GPU_COUNT") or 0),
+        checkpoint_exit_code=int(environ.get("EMEP_CHECKPOINT_EXIT_CODE") or CHECKPOINT_EXIT_CODE),
+        environ=environ,
+        events=EventLog(Path(environ["EMEP_EVENTS"]) if environ.get("EMEP_EVENTS") else None),
+        stop=stop,
+    )
+
+
+def read_stop(environ: Mapping[str, str]) -> StopRequest:
+    """The stop request that the environment describes, not yet installed."""
+    preempt_file = environ.get("EMEP_PREEMPT_FILE")
+    return StopRequest(Path(preempt_file) if preempt_file else None, float(environ.get("EMEP_GRACE_SECONDS") or 120.0))

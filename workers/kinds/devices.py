@@ -1,0 +1,27 @@
+"""Which devices a torch job computes on, set up for results that repeat."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from workers.engines.merging import CPU
+
+
+def prepare_devices(gpu_count: int) -> tuple[list[torch.device], str]:
+    """The devices to use and a line that says why; deterministic algorithms on, TF32 off.
+
+    A job on simulated GPUs gets UUIDs that CUDA does not know: torch then sees no device and the CPU does the work.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    vars(torch.utils.deterministic) every buffer here is filled by a read
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    if gpu_count and torch.cuda.is_available():
+        devices = [torch.device("cuda", i) for i in range(torch.cuda.device_count())]
+        return devices, f"computing on {len(devices)} CUDA devices ({torch.cuda.get_device_name(0)})"
+    if gpu_count:
+        return [CPU], f"torch sees none of the {gpu_count} allocated GPUs (simulated?): computing on the CPU"
+    return [CPU], "no GPU allocated: computing on the CPU"

@@ -1,0 +1,186 @@
+"""Kind merge: load_tensors, plan, merge tensor by tensor, store. Reads as the sequence of the specification."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workers.catalog import check_params
+from workers.engines.merging import ENGINE_VERSION, Candidate, MergeEngine, device_class
+from workers.engines.planning import PlannedTensor, plan_output
+from workers.engines.producing import produce
+from workers.engines.refusals import EngineRefusal, Problem
+from workers.engines.tensors import TensorSet, inspect
+from workers.engines.writing import PART, PlannedWriter
+from workers.kinds.checkpoint import FRAMEWORK, save, spent_before
+from workers.kinds.companions import copy_companions
+from workers.kinds.context import DONE, REFUSED, JobContext
+from workers.kinds.devices import prepare_devices
+
+OUTPUT = "merged"
+THROTTLE = "EMEP_MERGE_THROTTLE_S"
+TELL_EVERY_S = 0.1  # the agent takes 100 lines a second; a model has thousands of tensors
+
+
+@dataclass(frozen=True, slots=True)
+class _Lineage:
+    """What the output's bytes depend on: this identifies the plan and becomes the artifact's lineage."""
+
+    recipe: Mapping[str, Any]
+    parents: list[str]
+    device_class: str
+
+    def document(self) -> dict[str, Any]:
+        basis = {
+            "recipe": self.recipe,
+            "parents": self.parents,
+            "engine_version": ENGINE_VERSION,
+            "device_class": self.device_class,
+        }
+        key = hashlib.sha256(json.dumps(basis, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return {**basis, "derivation_key": key}
+
+
+def run(context: JobContext) -> int:
+    """Run one attempt of a merge; returns its exit code."""
+    try:
+        return _run(context)
+    except EngineRefusal as refusal:
+        context.events.error(refusal.code, refusal.message, refusal.details)
+        sys.stderr.write(f"refused ({refusal.code}): {refusal.message}\n")
+        return REFUSED
+
+
+def _run(context: JobContext) -> int:
+    devices, why = prepare_devices(context.gpu_count)
+    context.log(why)
+    context.log(f"load_tensors: {', '.join(f'{i.name} ({i.artifact})' for i in context.inputs)}")
+    candidate = _candidate(context)
+    lineage = _Lineage(candidate.recipe(), [i.artifact for i in context.inputs], device_class(devices[0])).document()
+    plan = plan_output(
+        candidate.outputs,
+        metadata=candidate.metadata,
+        identity=lineage,
+        max_shard_size=context.params.get("max_shard_size"),
+    )
+    context.log(
+        f"plan: {len(plan.tensors)} tensors, {plan.size} bytes in {len(plan.files)} file(s), "
+        f"at most {candidate.memory_estimate() * len(devices)} bytes of memory for data, {plan.digest}"
+    )
+    before = spent_before(context.checkpoint_dir, plan.digest) if context.resuming else 0.0
+    writer = PlannedWriter(plan, context.checkpoint_dir / FRAMEWORK)
+    try:
+        kept = writer.open()
+        if context.resuming:
+            context.log(f"resume: {len(kept)} of {len(plan.tensors)} tensors verified and kept")
+        complete = produce(
+            candidate,
+            writer,
+            devices=devices,
+            on_tensor=_Progress(context, writer).on_tensor,
+            should_stop=context.stop.requested,
+            must_stop=context.stop.overdue,
+        )
+        if not complete:
+            return _checkpoint(context, writer, lineage, before)
+        return _store(context, writer, lineage)
+    finally:
+        writer.close()
+
+
+def _candidate(context: JobContext) -> Candidate:
+    """Everything that can be checked without reading data, refused together."""
+    params, errors = check_params("merge", context.params)
+    problems = [Problem("config", e.message, {"field": e.field}) for e in errors]
+    tensors, found = inspect(*(i.directory for i in context.inputs), labels=[i.name for i in context.inputs])
+    problems += found + _resource_problems(tensors, params, context.checkpoint_dir)
+    if problems:
+        raise EngineRefusal.of(problems)
+    return MergeEngine().merge(params["strategy"], tensors, params)
+
+
+def _resource_problems(tensors: TensorSet, params: Mapping[str, Any], work: Path) -> list[Problem]:
+    if not tensors.models:
+        return []
+    widths = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+    width = widths.get(str(params.get("out_dtype") or params.get("dtype")))
+    needed = sum(s.numel * (width if width and s.dtype.kind == "float" else s.dtype.size) for s in tensors.specs)
+    held = sum(p.stat().st_size for p in (work / FRAMEWORK).glob("*" + PART))
+    free = shutil.disk_usage(work).free
+    if needed <= free + held:
+        return []
+    return [
+        Problem(
+            "no_space",
+            f"the output needs {needed} bytes and the disk has {free} free; free space and run it again",
+            {"needed": needed, "free": free},
+        )
+    ]
+
+
+class _Progress:
+    """Tells of finished tensors; with the throttle set (demos, tests) takes its time about each."""
+
+    def __init__(self, context: JobContext, writer: PlannedWriter) -> None:
+        self._context = context
+        self._writer = writer
+        self._throttle_s = float(context.environ.get(THROTTLE) or 0.0)
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._told_at = -TELL_EVERY_S
+
+    def on_tensor(self, tensor: PlannedTensor) -> None:
+        with self._lock:
+            self._bytes += tensor.spec.nbytes
+            step, total, now = len(self._writer.done), len(self._writer.plan.tensors), self._context.elapsed()
+            if step == total or now - self._told_at >= TELL_EVERY_S:
+                self._told_at = now
+                rate = round(self._bytes / 1e6 / max(now, 1e-3), 2)
+                self._context.events.emit("progress", step=step, total=total, unit="tensor", rate=rate)
+                self._context.log(f"merge {step}/{total} {tensor.spec.name} {list(tensor.spec.shape)} {rate} MB/s")
+        if self._throttle_s:
+            self._context.stop.wait(self._throttle_s)
+
+
+def _checkpoint(context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any], before: float) -> int:
+    step, total = len(writer.done), len(writer.plan.tensors)
+    experiment = {
+        "kind": "merge",
+        "params": dict(context.params),
+        "seed": context.params.get("seed", 0),
+        "step": step,
+        "total": total,
+        "lineage": dict(lineage),
+        "plan": writer.plan.digest,
+        "torch": torch.__version__,
+    }
+    told = save(context.checkpoint_dir, writer, experiment=experiment, spent_s=before + context.elapsed())
+    context.events.emit("checkpoint", step=step, path=".", **told)
+    what = "kept, shipping is cheaper than redoing" if told["output_kept"] else "dropped, redoing is cheaper"
+    context.log(f"checkpoint: {step} of {total} tensors; the part-written output is {what}")
+    return context.checkpoint_exit_code
+
+
+def _store(context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any]) -> int:
+    destination = context.output_dir / OUTPUT
+    shutil.rmtree(destination, ignore_errors=True)  # what an attempt left that was killed while it published
+    companions = copy_companions(context.inputs[0].directory, destination)
+    for name in companions.skipped:
+        context.log(f"not copied, too large for a companion file: {name}")
+    published = writer.publish(destination)
+    context.events.emit("artifact", name=OUTPUT, path=OUTPUT, kind="model", meta=dict(lineage))
+    context.log(
+        f"store: {OUTPUT} with {len(published)} weight file(s), {writer.plan.size} bytes,"
+        f" and {', '.join(companions.copied) or 'no other file'}"
+    )
+    context.events.emit("done")
+    return DONE
