@@ -14,6 +14,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from emep_site import liveness  # noqa: E402
 from scheduling.feed.consumers import FeedConsumer  # noqa: E402
 
 application = ProtocolTypeRouter(
@@ -24,3 +25,4 @@ application = ProtocolTypeRouter(
         ),
     }
 )
+liveness.start()

@@ -214,7 +214,7 @@ STORAGES = {
     "staticfiles": {
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
         if TESTING or DEBUG
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        else "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"
     },
 }
 WHITENOISE_USE_FINDERS = TESTING or DEBUG

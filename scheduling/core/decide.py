@@ -50,7 +50,7 @@ def decide(snapshot: Snapshot) -> Plan:
     # 4 everything that waits on has its reasons
     waiting_on = sorted((job for job in snapshot.waiting if job.id not in scores), key=lambda job: rank_key(job, share))
     returning = _returning(snapshot, back) & usable
-    scene = Scene(snapshot.pool, usable, before, room.free, returning, _releases(snapshot))
+    scene = Scene(snapshot.pool, usable, before, room.free, returning, _releases(snapshot, starts))
     holds = _holds(snapshot.now_ms, waiting_on, scene, avoidance, starts)
     return Plan(
         now_ms=snapshot.now_ms,
@@ -128,12 +128,15 @@ def _returning(snapshot: Snapshot, back: TakenBack) -> frozenset[str]:
     return frozenset(gpu for attempt in snapshot.live if attempt.attempt in ended for gpu in attempt.gpus)
 
 
-def _releases(snapshot: Snapshot) -> dict[str, int]:
-    """By when each held GPU is free at the latest, by the ``max_duration`` of the attempt that holds it."""
+def _releases(snapshot: Snapshot, starts: Sequence[Start]) -> dict[str, int]:
+    """By when each held or just given GPU is free at the latest, by the ``max_duration`` of the job that has it."""
+    remaining = {job.id: job.remaining_s for job in snapshot.waiting}
+    given = [(attempt.gpus, attempt.remaining_s) for attempt in snapshot.live]
+    given += [(start.gpus, remaining[start.job]) for start in starts]
     return {
-        gpu: snapshot.now_ms + (attempt.remaining_s * 1000 if attempt.remaining_s > 0 else OVERDUE_MS)
-        for attempt in snapshot.live
-        for gpu in attempt.gpus
+        gpu: snapshot.now_ms + (seconds * 1000 if seconds > 0 else OVERDUE_MS)
+        for gpus, seconds in given
+        for gpu in gpus
     }
 
 

@@ -56,8 +56,10 @@ class Fields:
         for name, value in raw.items():
             right = ALIASES.get(name, name)
             if right in self._values and self._values[right] != value:
-                message = f"{name} is another name of {right}, and the two disagree; give one of them"
-                self.refuse(name, "duplicate_field", message)
+                message = (
+                    f"{self.spelt(right)} and {name} are two names of one field, yet they disagree; give one of them"
+                )
+                self.refuse(right, "duplicate_field", message)
                 continue
             self._values[right] = value
             self._spelt[right] = name

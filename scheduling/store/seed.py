@@ -125,6 +125,8 @@ def artifact_named(project_name: str, name: str) -> str | None:
     return str(found) if found else None
 
 
-def has_nodes() -> bool:
-    """True when at least one node was ever added."""
-    return Node.objects.exists()
+
+
+def node_has_token(name: str) -> bool:
+    """True when the node exists and some token is good for it."""
+    return Node.objects.filter(name=name).exclude(token_sha256="").exists()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scheduling.core.decay import decay, interval
 from scheduling.core.decide import decide
 from scheduling.core.fairshare import FairShare, charge_of, score_of, shares, window_ms
+from scheduling.core.lifecycle import GpuState
 from scheduling.core.policy import DEFAULT_POLICY, Policy, QueuePolicy
 
 from .build import HOUR_MS, HOUR_S, gpus, job, live, loose, pool, used, weighted, world
@@ -94,8 +95,6 @@ def test_d5_an_attempt_that_is_taken_back_uses_nothing_more_but_its_project_stay
 
 def test_d3_targets_count_installed_gpus_and_not_only_healthy_ones():
     healthy = FairShare(world(loose(4), job("1"))).projects.targets
-    from scheduling.core.lifecycle import GpuState
-
     flapping = pool(gpus("n0", 3), gpus("n0", 1, first=3, state=GpuState.UNHEALTHY))
     assert FairShare(world(flapping, job("1"))).projects.targets == healthy
 
@@ -141,7 +140,7 @@ def test_at_the_fair_share_the_score_is_the_priority(priority, target):
 def test_the_score_is_finite_or_none(priority, target, consumed):
     part = shares(target, {"A": 1.0})["A"]
     score = score_of(priority, target=part, consumed=consumed)
-    assert (score is None) == (part == 0) and (score is None or math.isfinite(score))
+    assert score is None if part == 0 else score is not None and math.isfinite(score)
 
 
 @settings(max_examples=50)

@@ -1,4 +1,4 @@
-"""The life of one attempt on its node, without I/O: what it is doing, what was asked of it, what is still to be told."""
+"""The life of one attempt on its node, without I/O: what it does, what was asked of it, what it has to tell."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ class Held:
     def urgent(self) -> bool:
         """Whether something waits that should be told at once."""
         return any(
-            r["type"] in ("started", "finished") or (r["type"] == "logs" and self.exited is not None)
+            r["type"] in ("started", "finished") or (r["type"] == "logs" and self.phase not in ALIVE)
             for r in self.queue
         )
 

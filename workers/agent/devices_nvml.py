@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 import pynvml
@@ -75,12 +76,12 @@ class NvmlDevices:
         groups = self._groups()
         rows: list[GpuDescription] = []
         for index, (uuid, handle) in enumerate(self.handles.items()):
-            memory = self._ask(lambda h=handle: self._memory(h))
+            memory = self._ask(partial(self._memory, handle))
             rows.append(
                 {
                     "uuid": uuid,
                     "index": index,
-                    "model": _text(self._ask(lambda h=handle: self.nvml.nvmlDeviceGetName(h)) or "unknown"),
+                    "model": _text(self._ask(partial(self.nvml.nvmlDeviceGetName, handle)) or "unknown"),
                     "memory_mib": int(memory.total) // MIB if memory is not None else 0,
                     "nvlink_group_id": self.overrides.get(uuid, groups.get(uuid)),
                 }
@@ -178,9 +179,7 @@ class NvmlDevices:
         if rows is not None:
             return "a memory row could not be remapped; the board needs replacing" if rows[3] else ""
         pages = self._ask(
-            lambda: self.nvml.nvmlDeviceGetRetiredPages(
-                handle, pynvml.NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR
-            )
+            lambda: self.nvml.nvmlDeviceGetRetiredPages(handle, pynvml.NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR)
         )
         return f"{len(pages)} memory pages are retired (63 or more)" if pages is not None and len(pages) >= 63 else ""
 

@@ -258,9 +258,7 @@ class Machine:
 
     # ------------------------------------------------------------ the desired set
 
-    def _desired(
-        self, flight: Flight, wanted: Iterable[Desired], *, gone: set[Ref], now: float
-    ) -> list[m.Command]:
+    def _desired(self, flight: Flight, wanted: Iterable[Desired], *, gone: set[Ref], now: float) -> list[m.Command]:
         """Bring what the node holds to what the server wants; held and not wanted any more is dropped."""
         commands: list[m.Command] = []
         seen: set[Ref] = set()

@@ -71,9 +71,6 @@ def members(table: Mapping[int, Proc], *, leader: int, marker: bytes, within: se
     own = {
         pid
         for pid in within
-        if pid == leader
-        or table[pid].session == leader
-        or table[pid].pgrp == leader
-        or has_marker(pid, marker)
+        if pid == leader or table[pid].session == leader or table[pid].pgrp == leader or has_marker(pid, marker)
     }
     return own | (descendants(table, own) & within)

@@ -136,7 +136,7 @@ def read_facts(path: Path, *, stop_offset: int | None) -> Facts:
                 done = True
             elif kind == "checkpoint":
                 after = after or (stop_offset is not None and begins >= stop_offset)
-                step = event["step"] if _whole(event.get("step")) else step
+                step = int(event["step"]) if _whole(event.get("step")) else step
             elif kind == "artifact" and isinstance(event.get("name"), str) and isinstance(event.get("path"), str):
                 artifacts[event["name"]] = event
             elif kind == "error":
@@ -203,6 +203,10 @@ class LogTail:
         skip = _boundary(self.buffer, min(skip, len(self.buffer)))
         self.buffer = self.buffer[skip:]
         self.base += skip
+
+    def refuse(self) -> None:
+        """The server wants no more of it."""
+        self.buffer, self.closed = b"", True
 
     def at_end(self) -> bool:
         """Whether all of a finished job's log has been acknowledged."""

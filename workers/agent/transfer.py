@@ -10,13 +10,14 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from workers.agent.client import Api, CallFailed
 from workers.agent.messages import Failure, FailureKind
 from workers.agent.statedir import Ref
 from workers.protocol import FileEntry, UnsafePath, check_path
 
+T = TypeVar("T")
 PART_BYTES = 8 * 2**20
 TRIES = 3
 # The modification time of everything in the cache: a file that a job has written to shows by another one.
@@ -42,7 +43,7 @@ class Patience:
 
     wait: Callable[[int], bool]
 
-    def again(self, call: Callable[[], Any]) -> Any:
+    def again(self, call: Callable[[], T]) -> T:
         """The call's value, repeated for as long as the server is away (D31). Raises what is final."""
         tries = 0
         while True:
@@ -56,20 +57,10 @@ class Patience:
                     raise Aborted from problem
 
 
-def hash_file(path: Path, *, upto: int | None = None) -> str:
-    """The sha256 of the file (of its first ``upto`` bytes) in hex."""
-    return _hashed(path, upto=upto).hexdigest()
-
-
-def _hashed(path: Path, *, upto: int | None = None) -> Any:
-    digest = hashlib.sha256()
-    left = upto
+def hash_file(path: Path) -> str:
+    """The sha256 of the file in hex."""
     with path.open("rb") as source:
-        while block := source.read(2**20 if left is None else min(2**20, left)):
-            digest.update(block)
-            if left is not None:
-                left -= len(block)
-    return digest
+        return hashlib.file_digest(source, "sha256").hexdigest()
 
 
 # ---------------------------------------------------------------- down
@@ -117,9 +108,7 @@ class Fetcher:
         kept = self.cache / sha256[:2] / sha256
         with contextlib.suppress(FileNotFoundError):
             stat = kept.stat()
-            if stat.st_size == entry["size"] and (
-                stat.st_mtime_ns == CACHE_MTIME_NS or hash_file(kept) == sha256
-            ):
+            if stat.st_size == entry["size"] and (stat.st_mtime_ns == CACHE_MTIME_NS or hash_file(kept) == sha256):
                 _seal(kept)
                 return kept
             kept.unlink()
@@ -153,15 +142,18 @@ class Fetcher:
         if have >= entry["size"] and part.exists():
             return
         where = self.api.input_path(self.ref.attempt, artifact, _safe(entry["path"]))
-        with self.api.read(where, epoch=self.ref.epoch, offset=have) as (start, blocks):
-            with part.open("r+b" if part.exists() else "wb") as out:
-                out.seek(start)
-                out.truncate()
-                for block in blocks:
-                    out.write(block)
-                    if out.tell() > entry["size"]:
-                        raise TransferFailed(f"{entry['path']}: more bytes than its size of {entry['size']}")
-                short = out.tell() < entry["size"]
+        part.touch()
+        with (
+            self.api.read(where, epoch=self.ref.epoch, offset=have) as (start, blocks),
+            part.open("r+b") as out,
+        ):
+            out.seek(start)
+            out.truncate()
+            for block in blocks:
+                out.write(block)
+                if out.tell() > entry["size"]:
+                    raise TransferFailed(f"{entry['path']}: more bytes than its size of {entry['size']}")
+            short = out.tell() < entry["size"]
         if short:
             raise CallFailed(Failure(FailureKind.SILENT, f"{entry['path']}: the download was cut"))
 

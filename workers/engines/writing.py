@@ -97,21 +97,22 @@ class PlannedWriter:
 
     def write(self, tensor: PlannedTensor, stretches: Iterable[torch.Tensor]) -> None:
         """All of ``tensor``, given as flat stretches in order. Refuses a wrong number of bytes (a bug)."""
-        at, crc = 0, 0
+        at, crc, uncounted = 0, 0, 0
         for stretch in stretches:
+            self._count(uncounted)
             view = stretch.contiguous().view(torch.uint8).numpy().data
             with named_when_full(self._part(tensor.file), tensor.spec.nbytes):
                 write_all(self._fds[tensor.file], view, tensor.offset + at)
             crc = zlib.crc32(view, crc)
             at += len(view)
-            self._count(len(view))
+            uncounted = len(view)
         if at != tensor.spec.nbytes:
             raise ValueError(f"tensor {tensor.spec.name!r} has {at} bytes, {tensor.spec.nbytes} were planned")
         with self._lock:
             entry = Finished(tensor.spec.name, crc)
             self._done[entry.tensor] = entry
             self._pending.append(entry)
-        self._count(0)
+        self._count(uncounted)  # only now, so that a flush it causes journals this tensor too
 
     def flush(self) -> None:
         """Everything finished so far is on the disk, then in the journal."""

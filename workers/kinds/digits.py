@@ -77,7 +77,7 @@ def accuracy(state: State, images: Images) -> float:
 def train_models(seed: int) -> dict[str, State]:
     """The weights of ``digits-base``, ``digits-0-4`` and ``digits-5-9``."""
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")
     images = split(seed)
     torch.manual_seed(seed)
     base = _trained(None, images["base"], epochs=12, rate=3e-3, seed=seed)

@@ -136,7 +136,8 @@ class _Progress:
         self._throttle_s = float(context.environ.get(THROTTLE) or 0.0)
         self._lock = threading.Lock()
         self._bytes = 0
-        self._told_at = -TELL_EVERY_S
+        self._begun_at = context.elapsed()
+        self._told_at = self._begun_at - TELL_EVERY_S
 
     def on_tensor(self, tensor: PlannedTensor) -> None:
         with self._lock:
@@ -144,7 +145,7 @@ class _Progress:
             step, total, now = len(self._writer.done), len(self._writer.plan.tensors), self._context.elapsed()
             if step == total or now - self._told_at >= TELL_EVERY_S:
                 self._told_at = now
-                rate = round(self._bytes / 1e6 / max(now, 1e-3), 2)
+                rate = round(self._bytes / 1e6 / max(now - self._begun_at, 1e-3), 2)
                 self._context.events.emit("progress", step=step, total=total, unit="tensor", rate=rate)
                 self._context.log(f"merge {step}/{total} {tensor.spec.name} {list(tensor.spec.shape)} {rate} MB/s")
         if self._throttle_s:

@@ -1,0 +1,45 @@
+# Two commands: `make up` runs the product, `make test` proves it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PINS := requirements.txt $(wildcard requirements/*.txt)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c requirements/constraints.txt
+
+.PHONY: up test check test-browser format clean
+
+up: $(VENV)/.up
+	@EMEP_STOP_WITH_PARENT=1 exec $(BIN)/python manage.py up
+
+test: $(VENV)/.test
+	@exec $(BIN)/python -m tests.run_all
+
+check: $(VENV)/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+
+test-browser: $(VENV)/.test
+	$(BIN)/python -m pytest tests/browser
+
+format: $(VENV)/.test
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) staticfiles .mypy_cache .ruff_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "EMEP: Python 3.11 to 3.13 is needed, this is %d.%d: run make with PYTHON=python3.11" % v)'
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "EMEP: this Python has no venv: install it (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.up: $(PINS) | $(VENV)/bin/python
+	@echo "EMEP: installing the pinned packages into $(VENV) (about two minutes, 1.5 GB) ..."
+	@$(PIP) -r requirements/web.txt -r requirements/node.txt -r requirements/science.txt -r requirements/embedded.txt \
+	  || { echo "EMEP: the packages could not be installed: see the lines above (network, or no space left)" >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.test: $(PINS) $(VENV)/.up
+	@$(PIP) -r requirements.txt
+	@touch $@

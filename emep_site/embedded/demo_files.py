@@ -1,0 +1,56 @@
+"""What the demo leaves in the data directory: the simulated nodes' GPUs, and ``demo.json`` for scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+NODES: dict[str, dict[str, Any]] = {
+    "node-1": {"rack_id": "rack-1", "network_bandwidth_gbps": 400, "model": "SIM H100 80GB", "memory": "80GB"},
+    "node-2": {"rack_id": "rack-2", "network_bandwidth_gbps": 200, "model": "SIM A100 40GB", "memory": "40GB"},
+}
+GPUS_PER_NODE = 4
+
+
+def simulated_gpus(name: str, path: Path) -> None:
+    """The file says what the node pretends to have; an existing file is kept, so that it may be edited."""
+    if path.exists():
+        return
+    row = NODES[name]
+    content = {
+        "rack_id": row["rack_id"],
+        "network_bandwidth_gbps": row["network_bandwidth_gbps"],
+        "labels": {"demo": "true"},
+        "gpus": [
+            {
+                "uuid": f"GPU-SIM-{name}-{i}",
+                "model": row["model"],
+                "memory": row["memory"],
+                "nvlink_group_id": f"{name}-nvlink",
+            }
+            for i in range(GPUS_PER_NODE)
+        ],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def write(path: Path, url: str, users: Mapping[str, Mapping[str, str]], models: Mapping[str, str]) -> dict[str, Any]:
+    """``demo.json`` (mode 0600) has the address, the sign-ins known so far and the models' ids; returns its content."""
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    content = {
+        "url": url,
+        "project": "alpha",
+        "users": {**kept.get("users", {}), **users},
+        "models": dict(models) or kept.get("models", {}),
+    }
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.touch(mode=0o600)
+    fresh.write_text(json.dumps(content, indent=2) + "\n")
+    fresh.replace(path)
+    return content

@@ -1,0 +1,78 @@
+"""The board and the jobs as they are now, one item an object; and what of them a person may see."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from scheduling.feed.messages import Item
+from scheduling.store.clock import to_ms
+from scheduling.store.queries import live, pool
+from scheduling.store.queries.access import Actor
+from scheduling.store.queries.events import Change
+
+Key = tuple[str, str]
+
+
+def node_items(nodes: Iterable[Mapping[str, Any]], now: datetime) -> list[Item]:
+    """An item for each node and for each of its GPUs; a GPU's names its node."""
+    at, items = to_ms(now), []
+    for node in nodes:
+        items.append(Item("node", node["name"], at, {k: v for k, v in node.items() if k != "gpus"}))
+        items += [Item("gpu", g["uuid"], at, {**g, "node": node["name"]}) for g in node["gpus"]]
+    return items
+
+
+def head_items(nodes: list[dict[str, Any]], now: datetime) -> list[Item]:
+    """The queues, and the scheduler's last tick with the board's headline."""
+    at, queues, tick = to_ms(now), pool.queues(now), pool.scheduler(now)
+    headline = pool.headline(nodes, queues, tick, now)
+    return [*(Item("queue", q["name"], at, q) for q in queues), Item("tick", "scheduler", at, {**tick, "headline": headline})]
+
+
+def board(now: datetime) -> list[Item]:
+    """Everything the board shows."""
+    nodes = pool.pool()
+    return [*node_items(nodes, now), *head_items(nodes, now)]
+
+
+def job_items(ids: Collection[str], now: datetime) -> list[Item]:
+    """The jobs of those ids, each with the length of its log."""
+    ends = live.log_ends(ids)
+    return [Item("job", i, d["version"], d, project=d["project"] or "", log=ends.get(i)) for i, d in live.jobs(ids, now).items()]
+
+
+def shown_to(actor: Actor, item: Item) -> Item | None:
+    """The item as this person may see it: another project's job is not there, and a GPU it holds is just busy."""
+    if item.project is not None and not actor.sees(item.project):
+        own_refused = item.project == "" and item.data.get("user") == actor.username
+        return item if own_refused else None
+    job = item.data.get("job") if item.object == "gpu" else None
+    if job is not None and not actor.sees(job["project"]):
+        return replace(item, data={**item.data, "job": None})
+    return item
+
+
+def touched(changes: Iterable[Change], nodes: Mapping[str, Mapping[str, Any]]) -> tuple[set[str], set[str]]:
+    """(job ids, node names) that the changes are about, given the nodes as they were before."""
+    homes = {g["uuid"]: name for name, node in nodes.items() for g in node["gpus"]}
+    holders: dict[str, set[str]] = {}
+    for name, node in nodes.items():
+        for g in node["gpus"]:
+            if g["job"]:
+                holders.setdefault(g["job"]["id"], set()).add(name)
+    jobs: set[str] = set()
+    names: set[str] = set()
+    for change in changes:
+        if change.object == "job":
+            jobs.add(change.object_id)
+            if change.type not in ("progress", "log"):
+                names |= holders.get(change.object_id, set())
+            names |= {homes[u] for u in change.data.get("gpus") or () if u in homes} if change.type == "granted" else set()
+        elif change.object == "node":
+            names.add(change.object_id)
+        elif change.object == "gpu" and change.object_id in homes:
+            names.add(homes[change.object_id])
+    return jobs, names

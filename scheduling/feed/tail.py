@@ -1,0 +1,197 @@
+"""One thread per web process follows the event table and hands every listener what has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, connection
+
+from scheduling.feed import present
+from scheduling.feed.messages import Item
+from scheduling.store.clock import now
+from scheduling.store.queries import live, pool
+from scheduling.store.queries.events import LATE_IDS, newest
+from scheduling.store.wake import Waiter
+
+log = structlog.get_logger(__name__)
+FLOOR_S = 1.0
+# At most four batches a second, however much happens.
+PACE_S = 0.25
+MAILBOX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What changed up to event ``seq``; ``removed`` are GPUs that left the pool."""
+
+    seq: int
+    items: tuple[Item, ...]
+    removed: tuple[str, ...] = ()
+
+
+class Mailbox:
+    """Between the thread and one socket. Bounded: who does not empty it loses the batches and takes a snapshot."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int = MAILBOX) -> None:
+        self.loop = loop
+        self.wanted_job: str | None = None
+        self.wants_jobs = False
+        self.overflowed = False
+        self._batches: deque[Batch] = deque()
+        self._limit = limit
+        self._filled = asyncio.Event()
+
+    def offer(self, batch: Batch) -> None:
+        """The batch will be read, or, when too many wait already, all give way to a snapshot."""
+        if len(self._batches) >= self._limit:
+            self._batches.clear()
+            self.overflowed = True
+        else:
+            self._batches.append(batch)
+        self._filled.set()
+
+    def put(self, batch: Batch) -> None:
+        """:meth:`offer` from another thread; a loop that has ended is no error."""
+        try:
+            self.loop.call_soon_threadsafe(self.offer, batch)
+        except RuntimeError:
+            return
+
+    async def take(self, timeout_s: float) -> Batch | None:
+        """The oldest batch; None after ``timeout_s``, or when the mailbox has overflowed since."""
+        if not self._batches and not self.overflowed:
+            self._filled.clear()
+            try:
+                await asyncio.wait_for(self._filled.wait(), timeout_s)
+            except TimeoutError:
+                return None
+        return self._batches.popleft() if self._batches else None
+
+
+class Tailer:
+    """Runs while somebody listens. Knows the board as it last told it, so that only differences are told."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._mailboxes: set[Mailbox] = set()
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    def join(self, mailbox: Mailbox) -> None:
+        """The mailbox gets every batch from now on."""
+        with self._guard:
+            self._mailboxes.add(mailbox)
+            if self._thread is None:
+                self._stop = threading.Event()
+                self._thread = threading.Thread(target=_follow, args=(self, self._stop), name="feed", daemon=True)
+                self._thread.start()
+
+    def leave(self, mailbox: Mailbox) -> None:
+        """The mailbox gets nothing more; the thread ends with its last listener."""
+        with self._guard:
+            self._mailboxes.discard(mailbox)
+            if not self._mailboxes and self._thread is not None:
+                self._stop.set()
+                self._thread = None
+
+    def listeners(self) -> list[Mailbox]:
+        """Those who listen now."""
+        with self._guard:
+            return list(self._mailboxes)
+
+
+class Cursor:
+    """How far the event table was read, and the board and the watched jobs as they were then."""
+
+    def __init__(self, moment: datetime) -> None:
+        self.seq = newest()
+        self._seen = live.recent_ids(self.seq)
+        self._sampled = moment
+        self._ticks = live.ticks()
+        self._nodes = {n["name"]: n for n in pool.pool()}
+        self._told: dict[present.Key, Any] = {}
+        self._differing(self._board_items(moment))
+
+    def advance(self, watched: Collection[str], *, all_jobs: bool, moment: datetime) -> Batch | None:
+        """What has changed since the last call; None when nothing has."""
+        changes = live.unseen(self.seq, self._seen)
+        self.seq = max([self.seq, *(c.seq for c in changes)])
+        self._seen = {i for i in self._seen | {c.seq for c in changes} if i > self.seq - LATE_IDS}
+        sampled, self._sampled = set(pool.sampled_after(self._sampled)), moment
+        ticks = live.ticks()
+        ticked, self._ticks = ticks != self._ticks, ticks
+        if not changes and not sampled and not ticked:
+            return None
+        jobs, names = present.touched(changes, self._nodes)
+        removed = self._reread(names | sampled)
+        wanted = jobs if all_jobs else jobs & set(watched)
+        # A tick changes why a job waits without an event of that job.
+        items = present.job_items(wanted | (set(watched) if ticked else set()), moment)
+        items = [i for i in items if i.id in wanted or self._told.get((i.object, i.id)) != _essence(i)]
+        self._told |= {(i.object, i.id): _essence(i) for i in items if i.id in watched}
+        return Batch(self.seq, (*items, *self._differing(self._board_items(moment))), removed)
+
+    def _reread(self, names: Collection[str]) -> tuple[str, ...]:
+        fresh = {n["name"]: n for n in live.nodes(names)} if names else {}
+        before = {g["uuid"] for n in fresh for g in self._nodes.get(n, {"gpus": []})["gpus"]}
+        self._nodes |= fresh
+        return tuple(before - {g["uuid"] for n in fresh.values() for g in n["gpus"]})
+
+    def _board_items(self, moment: datetime) -> list[Item]:
+        nodes = list(self._nodes.values())
+        return [*present.node_items(nodes, moment), *present.head_items(nodes, moment)]
+
+    def _differing(self, items: list[Item]) -> list[Item]:
+        """Those of the items that are not as they were last told; from now on they count as told."""
+        new = [i for i in items if self._told.get((i.object, i.id)) != _essence(i)]
+        self._told |= {(i.object, i.id): _essence(i) for i in new}
+        return new
+
+
+def _essence(item: Item) -> Any:
+    """The item without what changes by the mere passing of time."""
+    data = dict(item.data)
+    if item.object == "queue":
+        data["levels"] = [{k: v for k, v in level.items() if k != "oldest_wait_s"} for level in data["levels"]]
+    for passing in ("age_s", "gpu_hours"):
+        data.pop(passing, None)
+    return data
+
+
+def _follow(tailer: Tailer, stop: threading.Event) -> None:
+    cursor: Cursor | None = None
+    waiter: Waiter | None = None
+    try:
+        while not stop.is_set():
+            try:
+                waiter = waiter or Waiter()
+                cursor = cursor or Cursor(now())
+                batch = _look(tailer, cursor)
+                if batch is not None:
+                    for mailbox in tailer.listeners():
+                        mailbox.put(batch)
+                    stop.wait(PACE_S)
+                waiter.wait(FLOOR_S, stop)
+            except DatabaseError as lost:
+                log.warning("feed can't read", reason=str(lost)[:200])
+                cursor = waiter = None
+                connection.close()
+                stop.wait(FLOOR_S)
+    finally:
+        connection.close()
+
+
+def _look(tailer: Tailer, cursor: Cursor) -> Batch | None:
+    listeners = tailer.listeners()
+    watched = {m.wanted_job for m in listeners if m.wanted_job}
+    return cursor.advance(watched, all_jobs=any(m.wants_jobs for m in listeners), moment=now())
+
+
+TAILER = Tailer()

@@ -1,0 +1,1 @@
+"""Doors for operators: each command calls a service."""

@@ -1,0 +1,54 @@
+"""What the feed reads: changed jobs by id, the ends of logs, nodes by name. Nothing here asks who is looking."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from scheduling.models import Attempt, Event, Job, SchedulerState
+from scheduling.store.queries import jobs as queries
+from scheduling.store.queries import pool
+from scheduling.store.queries.events import LATE_IDS, Change
+
+# Above so many nodes one read of the whole pool is cheaper than one read a node.
+NODES_ONE_BY_ONE = 8
+
+
+def jobs(ids: Collection[str], now: datetime) -> dict[str, dict[str, Any]]:
+    """The jobs of those ids as REST gives them, in a fixed number of queries."""
+    if not ids:
+        return {}
+    holds = queries.holds_now()
+    rows = queries.full(Job.objects.select_related("project", "user", "queue", "level")).filter(pk__in=[UUID(i) for i in ids])
+    return {str(job.pk): queries.as_dict(job, holds=holds, now=now) for job in rows}
+
+
+def log_ends(ids: Collection[str]) -> dict[str, dict[str, int]]:
+    """Per job, the number of its newest attempt and how many bytes of log are kept of it."""
+    rows = Attempt.objects.filter(job_id__in=[UUID(i) for i in ids]).order_by("number")
+    return {str(job): {"attempt": number, "end": end} for job, number, end in rows.values_list("job_id", "number", "log_bytes")}
+
+
+def nodes(names: Collection[str]) -> list[dict[str, Any]]:
+    """The nodes of those names with their GPUs, holders named whoever they are."""
+    if len(names) > NODES_ONE_BY_ONE:
+        return [n for n in pool.pool() if n["name"] in names]
+    return [n for name in sorted(names) for n in pool.pool(node=name)]
+
+
+def unseen(after: int, seen: Collection[int]) -> list[Change]:
+    """Changes the reader at cursor ``after`` has not had, oldest first: newer ones, and those that committed late."""
+    rows = Event.objects.filter(id__gt=max(0, after - LATE_IDS)).exclude(id__in=list(seen)).order_by("id")[:5000]
+    return [Change(e.pk, e.at, e.type, e.object, e.object_id, e.version, e.project, e.data) for e in rows]
+
+
+def recent_ids(upto: int) -> set[int]:
+    """The event ids already committed among the last ones up to ``upto``."""
+    return set(Event.objects.filter(id__gt=max(0, upto - LATE_IDS), id__lte=upto).values_list("id", flat=True))
+
+
+def ticks() -> int:
+    """How many ticks the scheduler has made: rises with each, so a reader sees that there was one."""
+    return SchedulerState.objects.values_list("ticks", flat=True).first() or 0

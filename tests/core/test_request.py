@@ -1,0 +1,561 @@
+"""Every refusal of a submission: its field, code and limit, and all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.core.fields import UNBUILT
+from scheduling.core.lifecycle import GpuState, NodeState
+from scheduling.core.policy import DEFAULT_POLICY
+from scheduling.core.pool import Pool
+from scheduling.core.request import FieldError, Rights, Submission, validate
+
+from .build import gpus, groups, pool, rule, with_gpu_state, with_node_state
+
+KINDS = {"merge": "merge", "evaluate": "eval", "infer": "inference"}
+RESEARCHER = Rights(levels_cap=3, may_critical=False, projects=("alpha",))
+RELEASER = Rights(levels_cap=4, may_critical=True, may_unpreemptible=True, projects=("alpha", "beta"))
+PLAIN = {"kind": "merge", "project": "alpha", "gpu_count": 2}
+BOARDS = pool(gpus("n0", 4, group="g0", memory="80GB"), gpus("n1", 8, memory="24GB"))
+
+
+def checked(
+    raw: Mapping[str, object] | None = None, *, the_pool: Pool = BOARDS, rights: Rights = RESEARCHER, **more
+) -> tuple[Submission | None, tuple[FieldError, ...]]:
+    body = {**PLAIN, **(raw or {}), **more}
+    return validate(body, policy=DEFAULT_POLICY, pool=the_pool, rights=rights, kinds=KINDS)
+
+
+def accepted(raw: Mapping[str, object] | None = None, **more) -> Submission:
+    submission, errors = checked(raw, **more)
+    assert errors == ()
+    assert submission is not None
+    return submission
+
+
+def refused(raw: Mapping[str, object] | None = None, **more) -> list[tuple[str, str]]:
+    """Field and code of every error; nothing comes back with them."""
+    submission, errors = checked(raw, **more)
+    assert submission is None
+    return [(error.field, error.code) for error in errors]
+
+
+def the_error(raw: Mapping[str, object] | None = None, **more) -> FieldError:
+    """The one error there is."""
+    submission, errors = checked(raw, **more)
+    assert submission is None
+    (error,) = errors
+    return error
+
+
+def test_a_plain_request_gets_the_defaults():
+    asked = accepted()
+    assert (asked.name, asked.queue, asked.level, asked.request.max_duration_s) == ("merge", "merge", "Normal", 14400)
+
+
+def test_a_full_request_is_read_whole():
+    asked = accepted(
+        name="slerp-a-b", queue="merge", priority="high", gpu_count=2, gpu_memory_min="40GiB", nvlink_required=True,
+        max_duration="4h", node_count=1, gpus_per_node=2, nvlink_exclusive=False, required_level=None,
+        affinity={"required": [{"key": "node", "op": "In", "values": ["n0"]}], "preferred": []}, anti_affinity=None,
+        group=None, after=[], not_before=None, start_by=None, retries=3, preemptible=True, purpose=None,
+        max_wait_for_level=None, allow_span=False, params={"strategy": "slerp"}, **{"with": None},
+    )  # fmt: skip
+    assert asked == Submission(
+        name="slerp-a-b", kind="merge", project="alpha", queue="merge", level="High", params={"strategy": "slerp"},
+        retries=3, request=replace(
+            asked.request, gpu_count=2, gpu_memory_min_mib=40960, nvlink_required=True, max_duration_s=14400,
+            affinity=(rule("node", "In", "n0"),),
+        ),
+    )  # fmt: skip
+
+
+def test_d17_the_aliases_of_the_specification_are_read():
+    asked = accepted({"gpu_count": None, "gpu_per_node": 2, "nvlink": True, "duration": "90m"}).request
+    assert (asked.gpu_count, asked.nvlink_required, asked.max_duration_s) == (2, True, 5400)
+
+
+def test_d17_a_field_and_its_alias_that_agree_are_one():
+    assert accepted(nvlink=True, nvlink_required=True).request.nvlink_required
+
+
+def test_d17_a_field_and_its_alias_that_disagree_are_refused():
+    error = the_error(nvlink=True, nvlink_required=False)
+    assert (error.field, error.code) == ("nvlink", "duplicate_field")
+    assert error.message.startswith("nvlink and nvlink_required are two names of one field")
+
+
+@pytest.mark.parametrize(("kind", "queue"), list(KINDS.items()))
+def test_the_queue_follows_from_the_kind(kind, queue):
+    assert accepted(kind=kind).queue == queue
+
+
+def test_the_only_project_one_has_needs_no_naming():
+    assert accepted(project=None).project == "alpha"
+
+
+def test_all_reasons_come_at_once():
+    everything = {
+        "kind": "merg", "project": "alhpa", "queue": "mrege", "gpu_count": 0, "gpu_memory_min": "900GB", "gpu_cuont": 2,
+        "max_duration": "4 parsecs", "name": "../x", "retries": 11, "nvlink_required": "yes", "preemptible": False,
+        "purpose": "fun", "after": ["x"], "node_count": -1, "affinity": [],
+    }  # fmt: skip
+    assert refused(everything) == [
+        ("gpu_cuont", "unknown_field"),
+        ("after", "not_yet"),
+        ("kind", "unknown_kind"),
+        ("project", "unknown_project"),
+        ("queue", "unknown_queue"),
+        ("purpose", "unknown_purpose"),
+        ("name", "bad_character"),
+        ("node_count", "out_of_range"),
+        ("gpu_count", "out_of_range"),
+        ("nvlink_required", "not_a_boolean"),
+        ("max_duration", "bad_duration"),
+        ("affinity", "not_an_object"),
+        ("gpu_memory_min", "no_such_memory"),
+        ("retries", "out_of_range"),
+        ("preemptible", "not_permitted"),
+    ]
+
+
+def test_memory_and_count_that_are_both_too_large_are_both_told():
+    assert refused(gpu_memory_min="900GB", gpu_count=99) == [
+        ("gpu_memory_min", "no_such_memory"),
+        ("gpu_count", "no_node"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "code", "limit"),
+    [
+        (0, "out_of_range", 1),
+        (-1, "out_of_range", 1),
+        (1.5, "not_a_whole_number", 1),
+        (2.0, "not_a_whole_number", 1),
+        ("two", "not_a_whole_number", 1),
+        ("1.5", "not_a_whole_number", 1),
+        ("٢", "not_a_whole_number", 1),
+        (True, "not_a_whole_number", 1),
+        ([2], "not_a_whole_number", 1),
+        (10**9, "no_node", 8),
+        (10**30, "no_node", 8),
+        (9, "no_node", 8),
+        (None, "required", None),
+        ("", "required", None),
+    ],
+)
+def test_a_bad_gpu_count_is_refused(count, code, limit):
+    error = the_error(gpu_count=count)
+    assert (error.field, error.code, error.limit) == ("gpu_count", code, limit)
+
+
+def test_a_missing_gpu_count_is_refused():
+    body = {"kind": "merge", "project": "alpha"}
+    _, errors = validate(body, policy=DEFAULT_POLICY, pool=BOARDS, rights=RESEARCHER, kinds=KINDS)
+    assert [(error.field, error.code) for error in errors] == [("gpu_count", "required")]
+
+
+def test_a_count_in_quotes_is_read_because_forms_post_text():
+    assert accepted(gpu_count=" 2 ").request.gpu_count == 2
+
+
+@pytest.mark.parametrize("field", ["node_count", "gpus_per_node"])
+@pytest.mark.parametrize(("value", "code"), [(0, "out_of_range"), ("x", "not_a_whole_number")])
+def test_bad_node_counts_are_refused(field, value, code):
+    assert refused({field: value}) == [(field, code)]
+
+
+def test_d17_a_count_that_is_not_the_product_is_refused_with_the_product():
+    error = the_error(gpu_count=3, gpus_per_node=2)
+    assert (error.field, error.code, error.limit) == ("gpu_count", "mismatch", 2)
+
+
+def test_d17_several_nodes_that_disagree_are_told_both():
+    assert refused(gpu_count=3, node_count=2, gpus_per_node=2) == [
+        ("gpu_count", "mismatch"),
+        ("node_count", "not_yet"),
+    ]
+
+
+def test_jobs_over_several_nodes_are_not_supported_yet():
+    error = the_error(gpu_count=4, node_count=2, gpus_per_node=2)
+    assert (error.field, error.code, error.limit) == ("node_count", "not_yet", 1)
+
+
+def test_an_error_names_the_field_as_it_was_sent():
+    assert refused({"gpu_count": None, "gpu_per_node": 9}) == [("gpu_per_node", "no_node")]
+
+
+SENT = {
+    "required_level": "rack", "anti_affinity": {"group": "g", "level": "node"}, "group": "g", "with": {"group": "g"},
+    "after": ["x"], "not_before": "2030-01-01T00:00:00Z", "start_by": "2030-01-01T00:00:00Z",
+    "max_wait_for_level": "1h", "allow_span": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", list(UNBUILT))
+def test_what_is_not_built_yet_is_refused_by_name(field):
+    assert refused({field: SENT[field]}) == [(field, "not_yet")]
+
+
+@pytest.mark.parametrize(
+    ("field", "nearest"),
+    [("gpu_cuont", "gpu_count"), ("Priority", "priority"), ("nv_link", "nvlink"), ("projct", "project")],
+)
+def test_an_unknown_field_is_refused_with_the_nearest_known_one(field, nearest):
+    error = the_error({field: 1})
+    assert (error.field, error.code) == (field, "unknown_field")
+    assert f"did you mean {nearest!r}?" in error.message
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x" * 10_000, "a\x00b"])
+def test_the_answer_to_an_unknown_field_can_always_be_written_as_utf_8(name):
+    error = the_error({name: 1})
+    assert len((error.field + error.message).encode()) < 1000
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code", "nearest"),
+    [
+        ("kind", "merg", "unknown_kind", "merge"),
+        ("queue", "inferense", "unknown_queue", "inference"),
+        ("priority", "Hihg", "unknown_level", "High"),
+        ("priority", "Realtimes", "unknown_level", None),
+        ("project", "alpah", "unknown_project", "alpha"),
+        ("purpose", "regression", "unknown_purpose", "regression_gate"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest_known_one(field, value, code, nearest):
+    error = the_error({field: value})
+    assert (error.field, error.code) == (field, code)
+    assert nearest is None or f"did you mean {nearest!r}?" in error.message
+
+
+@pytest.mark.parametrize("field", ["kind", "project", "queue", "priority", "purpose"])
+@pytest.mark.parametrize("value", [7, [], {}, True, ["merge"]])
+def test_a_name_that_is_no_text_is_refused(field, value):
+    assert refused({field: value})[0][0] == field
+
+
+def test_a_missing_kind_is_refused_with_the_kinds():
+    error = the_error(kind=None)
+    assert (error.code, error.limit) == ("required", ("evaluate", "infer", "merge"))
+
+
+def test_a_missing_project_is_refused_when_there_is_a_choice():
+    error = the_error(project=None, rights=RELEASER)
+    assert (error.field, error.code, error.limit) == ("project", "required", ("alpha", "beta"))
+
+
+def test_somebody_without_a_project_is_told_so():
+    error = the_error(rights=replace(RESEARCHER, projects=()))
+    assert (error.code, "not a member of any project" in error.message) == ("unknown_project", True)
+
+
+def test_a_project_one_is_no_member_of_reads_exactly_like_one_that_does_not_exist():
+    errors = [the_error(project=name) for name in ("beta", "gama")]
+    assert errors[0].message.replace("beta", "gama") == errors[1].message
+
+
+@pytest.mark.parametrize("name", ["high", "HIGH", "High"])
+def test_levels_are_read_whatever_their_case(name):
+    assert accepted(priority=name).level == "High"
+
+
+def test_each_queue_has_its_own_levels():
+    error = the_error(queue="inference", priority="Low")
+    assert (error.code, error.limit) == ("unknown_level", ("Realtime", "Normal"))
+
+
+@pytest.mark.parametrize(("queue", "level"), [("merge", "Critical"), ("inference", "Realtime")])
+def test_d24_critical_and_realtime_need_a_permission(queue, level):
+    error = the_error(queue=queue, priority=level, purpose="regression_gate", rights=replace(RESEARCHER, levels_cap=4))
+    assert (error.field, error.code) == ("priority", "priority_not_permitted")
+
+
+def test_d24_a_level_above_ones_cap_is_refused_with_those_one_may_ask_for():
+    error = the_error(priority="High", rights=replace(RESEARCHER, levels_cap=2))
+    assert (error.code, error.limit) == ("priority_not_permitted", ("Normal", "Low"))
+
+
+def test_d24_the_cap_holds_with_the_permission_too():
+    assert refused(priority="Critical", purpose="regression_gate", rights=replace(RELEASER, levels_cap=3)) == [
+        ("priority", "priority_not_permitted")
+    ]
+
+
+def test_d24_critical_needs_a_purpose():
+    error = the_error(priority="Critical", rights=RELEASER)
+    assert (error.field, error.code, error.limit) == (
+        "purpose",
+        "purpose_required",
+        ("regression_gate", "deployment_validation"),
+    )
+
+
+@pytest.mark.parametrize("purpose", ["regression_gate", "deployment_validation"])
+def test_d24_critical_is_accepted_with_permission_and_purpose(purpose):
+    assert accepted(priority="critical", purpose=purpose, rights=RELEASER).level == "Critical"
+
+
+def test_d24_realtime_is_accepted_with_permission_and_no_purpose():
+    assert accepted(queue="inference", priority="Realtime", rights=RELEASER).level == "Realtime"
+
+
+def test_a_job_that_is_never_preempted_needs_a_permission():
+    error = the_error(preemptible=False)
+    assert (error.field, error.code) == ("preemptible", "not_permitted")
+
+
+def test_a_job_that_is_never_preempted_is_accepted_with_the_permission():
+    assert accepted(preemptible=False, rights=RELEASER).preemptible is False
+
+
+def test_memory_above_every_gpu_is_refused_with_the_largest_value_that_passes():
+    error = the_error(gpu_memory_min="900GB")
+    assert (error.field, error.code, error.limit) == ("gpu_memory_min", "no_such_memory", "76294MiB")
+    assert accepted(gpu_memory_min=error.limit)
+
+
+@pytest.mark.parametrize(("asked", "passes"), [("80GB", True), ("80GiB", False)])
+def test_example_26_a_board_of_81559_mib_holds_80gb_and_not_80gib(asked, passes):
+    boards = pool(gpus("n0", 2, memory="81559MiB"))
+    errors = checked(gpu_memory_min=asked, the_pool=boards)[1]
+    assert [(error.code, error.limit) for error in errors] == ([] if passes else [("no_such_memory", "81559MiB")])
+
+
+@pytest.mark.parametrize("junk", [0, -1, "0GB", "lots", True, float("nan"), [1]])
+def test_memory_that_cannot_be_read_is_refused_with_the_largest(junk):
+    error = the_error(gpu_memory_min=junk)
+    assert (error.field, error.code, error.limit) == ("gpu_memory_min", "bad_memory", "76294MiB")
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_no_memory_means_any_gpu(value):
+    assert accepted(gpu_memory_min=value).request.gpu_memory_min_mib == 0
+
+
+def test_example_12_an_nvlink_job_larger_than_every_group_is_refused_with_the_largest():
+    error = the_error(gpu_count=8, nvlink_required=True, the_pool=groups(2, 4))
+    assert (error.field, error.code, error.limit) == ("gpu_count", "no_nvlink_group", 4)
+
+
+def test_an_nvlink_job_with_memory_that_no_group_has_so_often_is_refused_with_that_groups_size():
+    boards = pool(gpus("n0", 4, memory="24GB", group="g0"), gpus("n1", 2, memory="80GB", group="g1"))
+    error = the_error(gpu_count=4, nvlink_required=True, gpu_memory_min="40GB", the_pool=boards)
+    assert (error.code, error.limit) == ("no_nvlink_group", 2)
+
+
+def test_an_nvlink_job_where_there_is_no_nvlink_is_refused():
+    error = the_error(nvlink_required=True, the_pool=pool(gpus("n0", 4)))
+    assert (error.code, error.limit) == ("no_nvlink_group", 0)
+
+
+def test_an_exclusive_job_without_nvlink_is_refused():
+    assert refused(nvlink_exclusive=True) == [("nvlink_exclusive", "needs_nvlink")]
+
+
+def test_an_exclusive_job_is_refused_where_every_group_spans_nodes():
+    spanning = pool(gpus("n0", 2, group="rack"), gpus("n1", 2, group="rack"))
+    assert refused(nvlink_required=True, nvlink_exclusive=True, the_pool=spanning) == [
+        ("nvlink_exclusive", "no_nvlink_group")
+    ]
+
+
+@pytest.mark.parametrize("state", [GpuState.SUSPECT, GpuState.UNHEALTHY, GpuState.QUARANTINED])
+def test_d14_unhealthy_gpus_count_as_installed(state):
+    assert accepted(gpu_count=4, nvlink_required=True, the_pool=with_gpu_state(groups(1, 4), "n0/0", state))
+
+
+@pytest.mark.parametrize("state", list(NodeState))
+def test_d14_nodes_that_take_no_work_count_as_installed(state):
+    assert accepted(the_pool=with_node_state(groups(1, 4), "n0", state))
+
+
+def test_d14_retired_gpus_do_not_count():
+    error = the_error(gpu_count=4, the_pool=with_gpu_state(groups(1, 4), "n0/0", GpuState.RETIRED))
+    assert (error.code, error.limit) == ("no_node", 3)
+
+
+def test_d14_while_no_node_is_registered_nothing_is_refused_for_want_of_capacity():
+    assert accepted(gpu_count=500, nvlink_required=True, gpu_memory_min="900GB", the_pool=Pool())
+
+
+def test_while_no_node_is_registered_a_count_still_has_a_bound():
+    error = the_error(gpu_count=10**9, the_pool=Pool())
+    assert (error.field, error.code, error.limit) == ("gpu_count", "out_of_range", 65_536)
+
+
+@pytest.mark.parametrize("junk", [0, -1, "-4h", "4 parsecs", True, [], "PT"])
+def test_a_duration_that_cannot_be_read_is_refused_with_the_queues_cap(junk):
+    error = the_error(max_duration=junk)
+    assert (error.field, error.code, error.limit) == ("max_duration", "bad_duration", 604_800)
+
+
+def test_a_duration_above_the_queues_cap_is_refused_with_the_cap():
+    error = the_error(max_duration="8d")
+    assert (error.field, error.code, error.limit) == ("max_duration", "above_cap", 604_800)
+
+
+def test_a_duration_of_exactly_the_cap_is_accepted():
+    assert accepted(max_duration="7d").request.max_duration_s == 604_800
+
+
+@pytest.mark.parametrize("retries", [0, 10, None])
+def test_up_to_ten_retries_are_accepted(retries):
+    assert accepted(retries=retries).retries == (retries or 0)
+
+
+@pytest.mark.parametrize(("retries", "limit"), [(-1, 0), (11, 10)])
+def test_other_numbers_of_retries_are_refused_with_the_limit(retries, limit):
+    error = the_error(retries=retries)
+    assert (error.field, error.code, error.limit) == ("retries", "out_of_range", limit)
+
+
+@pytest.mark.parametrize("field", ["nvlink_required", "nvlink_exclusive", "preemptible"])
+@pytest.mark.parametrize("value", ["yes", 1, 0, []])
+def test_a_switch_that_is_neither_true_nor_false_is_refused(field, value):
+    assert (field, "not_a_boolean") in refused({field: value})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a", "x" * 100, "slerp a+b (t=0.5)", "合并", "👩‍👩‍👧", "🧪 run 7", "دمج النماذج", "מיזוג", "é", "a..b", "1.5"],
+)
+def test_names_of_any_language_and_emoji_are_kept_as_they_are(name):
+    assert accepted(name=name).name == name
+
+
+def test_space_around_a_name_is_dropped():
+    assert accepted(name="  a b ").name == "a b"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "limit"),
+    [
+        ("x" * 101, "too_long", 100),
+        ("x" * 10_000, "too_long", 100),
+        ("   ", "empty", 100),
+        ("\u200d\u200b", "empty", 100),
+        ("a\nb", "bad_character", None),
+        ("a\n", "bad_character", None),
+        ("a\rb", "bad_character", None),
+        ("a\x00b", "bad_character", None),
+        ("a\x1b[31m", "bad_character", None),
+        ("a\u2028b", "bad_character", None),
+        ("a\u202eb", "bad_character", None),
+        ("a\u2066b", "bad_character", None),
+        ("a\ud800b", "bad_character", None),
+        ("../x", "bad_character", None),
+        ("a/b", "bad_character", None),
+        ("a\\b", "bad_character", None),
+        (".", "bad_start", None),
+        ("..", "bad_start", None),
+        (".hidden", "bad_start", None),
+        (7, "not_text", None),
+        (["a"], "not_text", None),
+    ],
+)
+def test_names_that_deceive_a_reader_or_a_file_system_are_refused(name, code, limit):
+    error = the_error(name=name)
+    assert (error.field, error.code, error.limit) == ("name", code, limit)
+
+
+def with_rules(*required: object, preferred: object = None) -> dict[str, object]:
+    return {"affinity": {"required": list(required), "preferred": preferred}}
+
+
+IN_G0 = {"key": "nvlink_group_id", "op": "In", "values": ["g0"]}
+
+
+def test_d19_rules_are_read_with_their_weights():
+    wish = {"key": "network_bandwidth_gbps", "op": "Gt", "values": [99.5], "weight": 7}
+    asked = accepted(with_rules(IN_G0, preferred=[wish])).request
+    assert asked.affinity == (rule("nvlink_group_id", "In", "g0"), rule("network_bandwidth_gbps", "Gt", "99.5", wish=7))
+
+
+def test_d19_a_wish_without_a_weight_weighs_one():
+    wish = {"key": "disk", "op": "Exists"}
+    assert accepted(with_rules(preferred=[wish])).request.affinity == (rule("disk", "Exists", wish=1),)
+
+
+@pytest.mark.parametrize(
+    ("term", "field", "code"),
+    [
+        ("rack", "affinity.required.0", "not_an_object"),
+        ({**IN_G0, "vals": 1}, "affinity.required.0.vals", "unknown_field"),
+        ({**IN_G0, "key": 7}, "affinity.required.0.key", "bad_key"),
+        ({**IN_G0, "key": ""}, "affinity.required.0.key", "bad_key"),
+        ({**IN_G0, "key": "a\x00"}, "affinity.required.0.key", "bad_key"),
+        ({**IN_G0, "op": "in"}, "affinity.required.0.op", "unknown_operator"),
+        ({**IN_G0, "op": None}, "affinity.required.0.op", "unknown_operator"),
+        ({**IN_G0, "values": "g0"}, "affinity.required.0.values", "not_a_list"),
+        ({**IN_G0, "values": ["x"] * 65}, "affinity.required.0.values", "not_a_list"),
+        ({**IN_G0, "values": []}, "affinity.required.0.values", "bad_value"),
+        ({**IN_G0, "values": [None]}, "affinity.required.0.values", "bad_value"),
+        ({**IN_G0, "values": ["\ud800"]}, "affinity.required.0.values", "bad_value"),
+        ({**IN_G0, "values": [float("nan")]}, "affinity.required.0.values", "bad_value"),
+        ({**IN_G0, "op": "Exists"}, "affinity.required.0.values", "bad_value"),
+        ({**IN_G0, "op": "Gt"}, "affinity.required.0.values", "bad_value"),
+        ({**IN_G0, "op": "Lt", "values": [1, 2]}, "affinity.required.0.values", "bad_value"),
+        ({**IN_G0, "weight": 1}, "affinity.required.0.weight", "bad_value"),
+    ],
+)
+def test_d19_a_rule_of_the_wrong_shape_is_refused_by_its_path(term, field, code):
+    assert refused(with_rules(term)) == [(field, code)]
+
+
+@pytest.mark.parametrize("weight", [0, 101, 1.5, "1", True])
+def test_d19_a_weight_outside_one_to_a_hundred_is_refused(weight):
+    error = the_error(with_rules(preferred=[{**IN_G0, "weight": weight}]))
+    assert (error.field, error.code, error.limit) == ("affinity.preferred.0.weight", "out_of_range", 100)
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "code"),
+    [
+        ("rack", "affinity", "not_an_object"),
+        ([IN_G0], "affinity", "not_an_object"),
+        ({"require": []}, "affinity.require", "unknown_field"),
+        ({"required": IN_G0}, "affinity.required", "not_a_list"),
+        ({"required": [IN_G0] * 17}, "affinity.required", "not_a_list"),
+    ],
+)
+def test_d19_rules_that_are_no_lists_of_rules_are_refused(value, field, code):
+    assert refused(affinity=value) == [(field, code)]
+
+
+def test_required_rules_that_nothing_installed_satisfies_are_refused():
+    error = the_error(with_rules({**IN_G0, "values": ["g9"]}))
+    assert (error.field, error.code) == ("affinity.required", "unsatisfiable_rule")
+
+
+def test_preferred_rules_that_nothing_satisfies_are_accepted():
+    assert accepted(with_rules(preferred=[{**IN_G0, "values": ["g9"]}]))
+
+
+def test_params_are_handed_on_as_they_came():
+    assert accepted(params={"t": 0.5, "models": ["a", "b"]}).params == {"t": 0.5, "models": ["a", "b"]}
+
+
+values = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2), st.sampled_from(["merge", "High", "40GB", "2h"]),
+)  # fmt: skip
+bodies = st.dictionaries(st.one_of(st.sampled_from([*PLAIN, *SENT, "priority", "affinity", "name"]), st.text()), values)
+
+
+@settings(max_examples=100, deadline=None)
+@given(bodies, st.booleans())
+def test_whatever_is_sent_the_answer_is_a_submission_or_errors_that_can_be_written(body, on_pool):
+    the_pool = BOARDS if on_pool else Pool()
+    submission, errors = validate(body, policy=DEFAULT_POLICY, pool=the_pool, rights=RESEARCHER, kinds=KINDS)
+    assert (submission is None) == bool(errors)
+    for error in errors:
+        assert (error.field + error.code + error.message).encode()

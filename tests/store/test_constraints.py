@@ -1,0 +1,65 @@
+"""What must never be, the database forbids, even when the code is wrong."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from scheduling.models import Allocation, Attempt, Gpu, Job, Level, Project, Queue
+from tests import builders as b
+
+pytestmark = pytest.mark.django_db
+
+
+def running_attempt():
+    who = b.people()
+    b.node("n1")
+    run = b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    return run, Attempt.objects.get(pk=run.attempt)
+
+
+def refused(make):
+    with pytest.raises(IntegrityError), transaction.atomic():
+        make()
+
+
+def test_a_gpu_has_at_most_one_open_allocation():
+    run, attempt = running_attempt()
+    other = Attempt.objects.create(job=attempt.job, number=2, epoch=9, granted_at=b.NOON, remaining_s=1, ended_at=b.NOON)
+    gpu = Gpu.objects.get(uuid=run.gpus[0])
+    refused(lambda: Allocation.objects.create(attempt=other, gpu=gpu, granted_at=b.NOON))
+
+
+def test_a_job_has_at_most_one_live_attempt():
+    _, attempt = running_attempt()
+    refused(lambda: Attempt.objects.create(job=attempt.job, number=2, epoch=9, granted_at=b.NOON, remaining_s=1))
+
+
+def test_attempt_numbers_and_epochs_are_unique_within_a_job():
+    _, attempt = running_attempt()
+    refused(lambda: Attempt.objects.create(job=attempt.job, number=1, epoch=9, granted_at=b.NOON, remaining_s=1, ended_at=b.NOON))
+    refused(lambda: Attempt.objects.create(job=attempt.job, number=2, epoch=1, granted_at=b.NOON, remaining_s=1, ended_at=b.NOON))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"gpu_count": 0}, {"gpu_count": 10**6}, {"gpu_count": 3}, {"max_duration_s": 0}, {"ended_at": b.NOON}, {"project": None}],
+    ids=["no GPU", "too many GPUs", "not the product", "no duration", "ended but waiting", "nobody's"],
+)  # fmt: skip
+def test_an_accepted_job_is_whole(wrong):
+    who = b.people()
+    level = Level.objects.get(queue=Queue.objects.get(name="merge"), name="Normal")
+    fields = {
+        "id": uuid.uuid4(), "state": "QUEUED", "name": "x", "kind": "merge", "project": Project.objects.get(name="alpha"),
+        "user_id": who["alice"].user_id, "queue": level.queue, "level": level, "submitted_at": b.NOON, "max_duration_s": 1,
+        "gpu_count": 2, "node_count": 1, "gpus_per_node": 2,
+    }  # fmt: skip
+    refused(lambda: Job.objects.create(**{**fields, **wrong}))
+
+
+def test_weights_are_never_negative():
+    b.people()
+    refused(lambda: Project.objects.filter(name="alpha").update(weight=-1))
+    refused(lambda: Queue.objects.filter(name="merge").update(weight=-0.1))

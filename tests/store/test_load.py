@@ -1,0 +1,91 @@
+"""The snapshot: the right numbers, and a number of queries that does not grow."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from scheduling.core.policy import DEFAULT_POLICY
+from scheduling.store import load, seed
+from scheduling.store.commit import balances
+from tests import builders as b
+
+pytestmark = pytest.mark.django_db
+
+
+def queries(now=b.NOON) -> int:
+    with CaptureQueriesContext(connection) as seen:
+        load.snapshot(now)
+    return len(seen)
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_rows():
+    who = b.people()
+    b.node("n1")
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    b.running(who["alice"], models)
+    b.submitted(who["alice"], b.merge_body(models))
+    few = queries()
+    b.node("n2")
+    b.node("n3")
+    for _ in range(5):
+        b.submitted(who["alice"], b.merge_body(models))
+    b.ticked()
+    assert queries() == few
+
+
+def test_the_seeded_policy_is_the_specifications():
+    seed.policy()
+    loaded = load.policy_of()
+    assert (loaded.queues, set(loaded.preemption)) == (DEFAULT_POLICY.queues, set(DEFAULT_POLICY.preemption))
+
+
+def test_what_runs_counts_as_consumed_so_far():
+    who = b.people()
+    b.node("n1")
+    b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    used = load.snapshot(b.later(100)).usage
+    assert abs(used.project["alpha"] - 200_000) < 100
+    assert used.project["alpha"] == used.queue["merge"] == used.user[("alpha", "alice")]
+
+
+def test_a_balance_equals_what_its_intervals_say():
+    who = b.people()
+    b.node("n1")
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    for start in (0, 5000, 900_000):
+        run = b.running(who["alice"], models, now=b.later(start))
+        b.finished(run, "FAILED", now=b.later(start + 300), exit_code=1)
+    before = load.snapshot(b.later(2_000_000)).usage
+    assert balances.rebuild(b.later(2_000_000)) == 0
+    after = load.snapshot(b.later(2_000_000)).usage
+    assert abs(before.project["alpha"] - after.project["alpha"]) <= 3
+
+
+def test_consumption_halves_in_a_half_life():
+    who = b.people()
+    b.node("n1")
+    run = b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    b.finished(run, "FAILED", now=b.later(1000), exit_code=1)
+    now = load.snapshot(b.later(1000)).usage.project["alpha"]
+    week = load.snapshot(b.later(1000 + 7 * 86400)).usage.project["alpha"]
+    assert abs(now / 2 - week) <= 1
+
+
+def test_a_node_that_is_leaving_takes_no_new_work():
+    who = b.people()
+    b.node("n1")
+    b.beat(draining=True)
+    b.submitted(who["alice"], b.merge_body([b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]))
+    assert b.ticked().started == 0
+    b.node("n1", now=b.later(1))
+    assert b.ticked(b.later(1)).started == 1
+
+
+def test_a_node_short_of_disk_takes_no_new_work():
+    who = b.people()
+    b.node("n1")
+    b.beat(disk_low=True)
+    b.submitted(who["alice"], b.merge_body([b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]))
+    assert b.ticked().started == 0

@@ -1,0 +1,114 @@
+"""Services for one test run, on free ports of 127.0.0.1 and in a temporary directory: PostgreSQL and Valkey."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+READY_S = 60.0
+
+
+class Missing(Exception):
+    """A program that a part of the tests needs is not installed."""
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def postgresql_bin() -> Path:
+    """The directory with initdb and postgres: the newest of Debian's, else what the PATH has."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3]))
+    if found:
+        return found[-1].parent
+    on_path = shutil.which("initdb")
+    if on_path is None:
+        raise Missing("postgresql")
+    return Path(on_path).resolve().parent
+
+
+def _unprivileged() -> list[str]:
+    """PostgreSQL refuses root: the prefix that runs a command as another user, empty for anyone but root."""
+    if os.geteuid() != 0:
+        return []
+    name = "postgres" if _exists("postgres") else "nobody"
+    return ["setpriv", f"--reuid={name}", f"--regid={pwd.getpwnam(name).pw_gid}", "--clear-groups"]
+
+
+def _exists(user: str) -> bool:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
+
+
+@contextmanager
+def postgresql() -> Iterator[str]:
+    """A fresh PostgreSQL; yields its DATABASE_URL. Gone, with its data, afterwards."""
+    binaries, prefix, port = postgresql_bin(), _unprivileged(), free_port()
+    home = Path(tempfile.mkdtemp(prefix="emep-pg-"))
+    try:
+        if prefix:
+            owner = pwd.getpwnam("postgres" if _exists("postgres") else "nobody")
+            os.chown(home, owner.pw_uid, owner.pw_gid)
+        data = home / "data"
+        subprocess.run(
+            [*prefix, binaries / "initdb", "-D", data, "-U", "emep", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            check=True, stdout=subprocess.DEVNULL, cwd="/",
+        )  # fmt: skip
+        server = subprocess.Popen(
+            [*prefix, binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", home,
+             "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=60"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
+        )  # fmt: skip
+        try:
+            _wait(lambda: subprocess.run(
+                [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False).returncode == 0, server)  # fmt: skip
+            yield f"postgres://emep@127.0.0.1:{port}/postgres"
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(30)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def valkey() -> Iterator[str]:
+    """A fresh Valkey on a unix socket; yields its broker URL."""
+    from emep_site.embedded import broker
+
+    server = broker.binary()
+    if server is None:
+        raise Missing("valkey")
+    with tempfile.TemporaryDirectory(prefix="emep-vk-") as home:
+        path = Path(home) / "valkey.sock"
+        process = subprocess.Popen(broker.command(server, path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            _wait(path.exists, process)
+            yield f"redis+socket://{path}"
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def _wait(ready, process: subprocess.Popen) -> None:
+    """Returns when ``ready`` is true; raises when the process ends first or takes too long."""
+    deadline = time.monotonic() + READY_S
+    while not ready():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"{process.args[0]} did not come up for {getpass.getuser()}")
+        time.sleep(0.05)

@@ -1,0 +1,81 @@
+"""The table of endings, row by row."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.agent.outcome import Exit, Facts, decide
+from workers.protocol import Outcome
+
+ARTIFACT = {"type": "artifact", "name": "merged", "path": "model"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "end", "facts", "outcome", "detail"),
+    [
+        (None, Exit(0), Facts(), "SUCCEEDED", ""),
+        (None, Exit(85), Facts(), "PREEMPTED", "yielded"),
+        (None, Exit(1), Facts(), "FAILED", ""),
+        (None, Exit(1), Facts(error_code="nan", error_message="loss is NaN"), "FAILED", "nan"),
+        (None, Exit(1), Facts(error_code="out_of_memory"), "OOM", "out of memory"),
+        (None, Exit(signal=11), Facts(), "FAILED", ""),
+        (None, Exit(127, cause="exec", error="cannot run 'x'"), Facts(), "FAILED", ""),
+        ("preempt", Exit(0), Facts(done=True), "SUCCEEDED", ""),
+        ("preempt", Exit(85), Facts(), "PREEMPTED", "confirmed"),
+        ("preempt", Exit(0), Facts(checkpoint_after_stop=True), "PREEMPTED", "confirmed"),
+        ("preempt", Exit(1), Facts(checkpoint_after_stop=True), "PREEMPTED", "confirmed"),
+        ("preempt", Exit(0), Facts(), "PREEMPTED", "unconfirmed"),
+        ("preempt", Exit(1), Facts(), "PREEMPTED", "unconfirmed"),
+        ("preempt", Exit(signal=15), Facts(), "PREEMPTED", "unconfirmed"),
+        ("preempt", Exit(signal=9, cause="kill"), Facts(), "PREEMPTED", "grace exceeded"),
+        ("drain", Exit(85), Facts(), "PREEMPTED", "confirmed"),
+        ("health", Exit(85), Facts(), "PREEMPTED", "confirmed"),
+        ("cancel", Exit(85), Facts(), "CANCELLED", "confirmed"),
+        ("cancel", Exit(signal=9, cause="kill"), Facts(), "CANCELLED", "grace exceeded"),
+        ("cancel", Exit(0), Facts(done=True), "SUCCEEDED", ""),
+        ("time_limit", Exit(85), Facts(), "TIMED_OUT", "confirmed"),
+        ("time_limit", Exit(signal=9, cause="kill"), Facts(), "TIMED_OUT", "grace exceeded"),
+        ("time_limit", Exit(0), Facts(done=True), "SUCCEEDED", ""),
+        (None, Exit(signal=15, cause="fence"), Facts(), "LOST", "fence"),
+        ("preempt", Exit(85, cause="fence"), Facts(), "LOST", "fence"),
+        (None, Exit(cause="keeper"), Facts(), "LOST", "keeper"),
+        (None, Exit(signal=9, cause="guard"), Facts(), "LOST", "guard"),
+        ("lost", Exit(85), Facts(), "LOST", "exit"),
+    ],
+)
+def test_each_row_of_the_table(asked: str | None, end: Exit, facts: Facts, outcome: str, detail: str) -> None:
+    ending = decide(end, facts, asked=asked)
+    assert (ending.outcome, ending.detail) == (Outcome(outcome), detail)
+
+
+def test_outputs_are_published_on_success_only() -> None:
+    facts = Facts(artifacts=(ARTIFACT,))
+    assert decide(Exit(0), facts, asked=None).outputs == (ARTIFACT,)
+    assert decide(Exit(1), facts, asked=None).outputs == ()
+    assert decide(Exit(85), facts, asked="preempt").outputs == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "end", "wanted"),
+    [
+        ("preempt", Exit(85), True),
+        ("preempt", Exit(signal=9, cause="kill"), True),
+        (None, Exit(85), True),
+        ("time_limit", Exit(85), True),
+        ("time_limit", Exit(signal=9, cause="kill"), False),
+        ("cancel", Exit(85), False),
+        (None, Exit(0), False),
+        (None, Exit(cause="fence"), False),
+    ],
+)
+def test_a_checkpoint_is_taken_where_a_later_run_may_resume(asked: str | None, end: Exit, wanted: bool) -> None:
+    assert decide(end, Facts(), asked=asked).checkpoint is wanted
+
+
+def test_a_failure_names_the_jobs_own_error_and_the_exit() -> None:
+    facts = Facts(error_code="nan", error_message="loss is NaN")
+    assert decide(Exit(3), facts, asked=None).error == "nan: loss is NaN (exit code 3)"
+
+
+def test_a_kill_that_was_not_ours_hints_at_the_kernel() -> None:
+    assert "out-of-memory" in decide(Exit(signal=9), Facts(), asked=None).error

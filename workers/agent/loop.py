@@ -1,0 +1,389 @@
+"""The agent's loop: feeds the machine what happened and does what it says. The only place that catches all."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import select
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
+
+from workers.agent import launch as launching
+from workers.agent import messages as m
+from workers.agent.attempt import ALIVE, Held, Phase
+from workers.agent.bell import backoff
+from workers.agent.client import Api, CallFailed
+from workers.agent.devices import Devices, Poller
+from workers.agent.machine import Machine
+from workers.agent.outcome import Exit, Facts
+from workers.agent.processes import Processes, prune_cache
+from workers.agent.publish import publish_attempt
+from workers.agent.settings import Settings
+from workers.agent.statedir import Ref, StateDir, boot_id, boottime, open_bell, read_json, write_json
+from workers.agent.tail import EventsTail, LogTail, read_facts
+from workers.agent.transfer import Aborted, Fetcher, Patience, TransferFailed
+from workers.protocol import PROTOCOL_VERSION, Launch, Timings
+
+log = logging.getLogger("emep.agent")
+VERSION = "0.1.0"
+POLL_S = 0.2
+KEEPER_CHECK_S = 1.0
+TRANSFERS = 3
+LOG_CAP = 2**20
+
+
+@dataclass(slots=True)
+class Tails:
+    """What is being read of one attempt's files."""
+
+    events: EventsTail
+    log: LogTail
+    read_at: float = float("-inf")
+
+
+@dataclass(slots=True)
+class Watch:
+    """When things were last looked at (boot clock)."""
+
+    files: float = float("-inf")
+    keeper: float = float("-inf")
+    busy: frozenset[str] = field(default_factory=frozenset)
+
+
+class Loop:
+    """One agent at work. ``node`` are the node's own facts from the devices' file, where it has some."""
+
+    def __init__(self, settings: Settings, devices: Devices, *, node: dict[str, Any], token: str) -> None:
+        self.settings = settings
+        self.devices = devices
+        self.node = node
+        self.state = StateDir(settings.state)
+        self.processes = Processes(self.state, guard=settings.guard)
+        self.api = Api(settings.server, token)
+        self.bytes_api = Api(settings.server, token, connections=TRANSFERS + 1)
+        self.events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
+        self.inventory = devices.inventory()
+        self.poller = Poller(devices, [gpu["uuid"] for gpu in self.inventory])
+        self.transfers = threading.BoundedSemaphore(TRANSFERS)
+        self.aborts: dict[Ref, threading.Event] = {}
+        self.working: set[tuple[str, Ref]] = set()
+        self.tails: dict[Ref, Tails] = {}
+        self.watch = Watch()
+        self.left = False
+        self.boot = boot_id()
+        lease = read_json(self.state.lease) or {}
+        deadline = float(lease.get("deadline", 0.0)) if lease.get("boot_id") == self.boot else 0.0
+        self.machine = Machine(timings=Timings(), deadline=deadline, found=self.processes.found())
+        self.deeds: dict[type, Callable[[Any], None]] = {
+            m.SendRegister: self._send_register, m.SendHeartbeat: self._send_heartbeat,
+            m.WriteLease: self._write_lease, m.Claim: self._claim, m.Prepare: self._prepare, m.Abort: self._abort,
+            m.StartJob: self._start_job, m.AskStop: self._ask_stop, m.Spare: self._spare,
+            m.Kill: lambda c: self.processes.kill(c.ref), m.Publish: self._publish,
+            m.StoreFinished: self._store_finished, m.KeepEventsOffset: self._keep_events_offset,
+            m.LogAcknowledged: self._log_acknowledged, m.Drop: self._drop,
+            m.Note: lambda c: log.info("%s", c.text), m.Leave: self._leave,
+        }  # fmt: skip
+
+    # ------------------------------------------------------------ the loop
+
+    def run(self) -> None:
+        """Work until told to leave; an error of ours is logged, and the loop goes on."""
+        self._thread(self._hear_keeper)
+        self._thread(lambda: shutil.rmtree(self.state.root / "trash", ignore_errors=True))
+        while not self.left:
+            try:
+                wait = min(POLL_S, self.machine.next_wake(boottime()))
+                try:
+                    event: m.Event = self.events.get(timeout=max(0.001, wait))
+                except queue.Empty:
+                    event = m.Tick()
+                self.feed(event)
+                self._look(boottime())
+            except Exception:
+                log.exception("the agent's loop stumbled and goes on")
+                time.sleep(POLL_S)
+
+    def feed(self, event: m.Event) -> None:
+        """Tell the machine and carry out what it answers."""
+        for command in self.machine.handle(event, boottime()):
+            self.deeds[type(command)](command)
+        busy = frozenset(
+            uuid
+            for held in self.machine.attempts.values()
+            if held.phase in ALIVE and held.launch is not None
+            for uuid in held.launch["gpus"]
+        )
+        if busy != self.watch.busy:
+            self.watch.busy = busy
+            self.devices.note_busy(busy)
+
+    def post(self, event: m.Event) -> None:
+        """Put ``event`` in line; may be called from any thread and from a signal handler."""
+        self.events.put(event)
+
+    def _thread(self, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except Exception:
+                log.exception("a thread of the agent died")
+
+        threading.Thread(target=guarded, daemon=True).start()
+
+    def _hear_keeper(self) -> None:
+        bell = open_bell(self.state.agent_bell)
+        while not self.left:
+            if select.select([bell], [], [], 1.0)[0]:
+                os.read(bell, 4096)
+                self.watch.files = float("-inf")
+                self.post(m.Tick())
+
+    # ------------------------------------------------------------ looking at files
+
+    def _look(self, now: float) -> None:
+        if now - self.watch.keeper >= KEEPER_CHECK_S:
+            self.watch.keeper = now
+            if self.processes.ensure_keeper():
+                log.info("started a keeper")
+        if now - self.watch.files < min(POLL_S, self.machine.report_s):
+            return
+        self.watch.files = now
+        for held in list(self.machine.attempts.values()):
+            if held.phase is Phase.STARTING and (born := self.processes.born(held.ref)) is not None:
+                self.feed(m.Born(held.ref, *born))
+            if held.phase in ALIVE and (end := self.processes.ended(held.ref)) is not None:
+                stop = self.processes.stop_asked(held.ref)
+                offset = stop.events_offset if stop is not None else None
+                facts = read_facts(self.state.of(held.ref) / "events.jsonl", stop_offset=offset)
+                self.feed(m.Exited(held.ref, end, facts))
+            if held.phase in (Phase.RUNNING, Phase.PUBLISHING, Phase.FINISHED) and not held.log_done:
+                self._tail(held, now)
+
+    def _tail(self, held: Held, now: float) -> None:
+        final = held.phase is not Phase.RUNNING
+        tails = self.tails.get(held.ref)
+        if tails is None:
+            directory = self.state.of(held.ref)
+            cap = int(held.launch.get("log_bytes") or LOG_CAP) if held.launch is not None else LOG_CAP
+            events = EventsTail(directory / "events.jsonl", offset=held.events_offset)
+            tails = self.tails[held.ref] = Tails(events, LogTail(directory / "stdout", cap))
+        if not final and now - tails.read_at < self.machine.report_s:
+            return
+        tails.read_at = now
+        reports = tuple(tails.events.poll(now))
+        chunk = None if held.log_waiting else tails.log.chunk(final=final)
+        done = final and not held.log_waiting and tails.log.at_end()
+        self.feed(m.Tailed(held.ref, reports, tails.events.offset, chunk, done))
+
+    # ------------------------------------------------------------ calls
+
+    def _send_register(self, command: m.SendRegister) -> None:
+        gpus = [dict(gpu) for gpu in self.inventory]
+        bandwidth = self.settings.bandwidth
+        body = {
+            "boot_id": self.boot, "protocol": PROTOCOL_VERSION, "agent_version": VERSION,
+            "address": self.settings.address or socket.gethostname(),
+            "rack_id": self.settings.rack or str(self.node.get("rack_id") or ""),
+            "network_bandwidth_gbps": float(
+                bandwidth if bandwidth is not None else self.node.get("network_bandwidth_gbps") or 0
+            ),
+            "labels": {**{str(k): str(v) for k, v in (self.node.get("labels") or {}).items()}, **self.settings.labels},
+            "simulated": self.devices.simulated, "gpus": gpus, "attempts": list(command.attempts),
+        }  # fmt: skip
+        timeout = self.machine.timings.retry_s
+
+        def call() -> m.Event:
+            sent_at = boottime()
+            return m.RegisterDone(sent_at, self.api.register(body, timeout_s=timeout))
+
+        self._call(call, m.CallFailed)
+
+    def _send_heartbeat(self, command: m.SendHeartbeat) -> None:
+        body = {
+            "boot_id": self.boot, "seq": command.seq, "draining": command.draining,
+            "disk_low": shutil.disk_usage(self.state.root).free < self.settings.disk_low_bytes,
+            "attempts": list(command.attempts), "reports": list(command.reports),
+        }  # fmt: skip
+
+        def call() -> m.Event:
+            body["gpus"] = self.poller.collect(command.timeout_s / 3) if command.health else None
+            sent_at = boottime()
+            return m.HeartbeatDone(sent_at, self.api.heartbeat(body, timeout_s=command.timeout_s))
+
+        self._call(call, m.CallFailed)
+
+    def _claim(self, command: m.Claim) -> None:
+        ref = command.ref
+
+        def call() -> m.Event:
+            if Ref.parse(ref.name) != ref:
+                return _unusable(ref, "its name can't be a directory's")
+            launch = self.bytes_api.claim(ref.attempt, ref.epoch)
+            missing = sorted(Launch.__required_keys__ - launch.keys())
+            if missing:
+                return _unusable(ref, f"the launch document lacks {', '.join(missing)}")
+            self.state.of(ref).mkdir(mode=0o755, exist_ok=True)
+            write_json(self.state.of(ref) / "launch.json", launch)
+            return m.Claimed(ref, launch)
+
+        self._call(call, lambda failure: m.ClaimFailed(ref, failure))
+
+    def _call(self, call: Callable[[], m.Event], failed: Callable[[m.Failure], m.Event]) -> None:
+        """Make ``call`` in a thread; whatever becomes of it, exactly one event follows."""
+
+        def work() -> None:
+            try:
+                event = call()
+            except CallFailed as problem:
+                event = failed(problem.failure)
+            except Exception as problem:
+                log.exception("a call crashed")
+                event = failed(m.Failure(m.FailureKind.SILENT, f"the agent's own error: {problem}"))
+            self.post(event)
+
+        self._thread(work)
+
+    def _write_lease(self, command: m.WriteLease) -> None:
+        write_json(self.state.lease, {**asdict(command), "boot_id": self.boot})
+
+    # ------------------------------------------------------------ transfers
+
+    def _patience(self, ref: Ref) -> Patience:
+        abort = self.aborts.setdefault(ref, threading.Event())
+        return Patience(lambda tries: not abort.wait(min(backoff(tries), self.machine.timings.heartbeat_s)))
+
+    def _transfer(self, what: str, ref: Ref, work: Callable[[Patience], m.Event]) -> None:
+        """Run ``work`` in a thread, a few at a time and each once; its event follows unless it was aborted."""
+        if (what, ref) in self.working:
+            return
+        self.working.add((what, ref))
+        patience = self._patience(ref)
+
+        def guarded() -> None:
+            event: m.Event | None = None
+            try:
+                with self.transfers:
+                    event = work(patience)
+            except Aborted:
+                log.info("%s: %s aborted", ref.name, what)
+            except TransferFailed as problem:
+                event = _transfer_failed(what, ref, problem)
+            except Exception as problem:
+                log.exception("%s: %s crashed", ref.name, what)
+                event = _transfer_failed(what, ref, TransferFailed(f"the agent's own error: {problem}", retryable=True))
+            self.working.discard((what, ref))
+            if event is not None:
+                self.post(event)
+
+        self._thread(guarded)
+
+    def _prepare(self, command: m.Prepare) -> None:
+        directory, launch = self.state.of(command.ref), command.launch
+
+        def work(patience: Patience) -> m.Event:
+            launching.lay_out(directory)
+            fetcher = Fetcher(self.bytes_api, self.state.cache, ref=command.ref, patience=patience)
+            fetcher.inputs(launch["inputs"], directory / "work" / "input")
+            if launch["resume"] is not None:
+                fetcher.checkpoint(launch["resume"], directory / "work" / "checkpoint")
+            return m.Prepared(command.ref)
+
+        self._transfer("prepare", command.ref, work)
+
+    def _publish(self, command: m.Publish) -> None:
+        directory = self.state.of(command.ref)
+        self._transfer(
+            "publish", command.ref, lambda patience: publish_attempt(self.bytes_api, command, directory, patience)
+        )
+
+    def _abort(self, command: m.Abort) -> None:
+        self.aborts.setdefault(command.ref, threading.Event()).set()
+
+    # ------------------------------------------------------------ jobs
+
+    def _start_job(self, command: m.StartJob) -> None:
+        ref, launch = command.ref, command.launch
+        directory = self.state.of(ref)
+        cores = os.cpu_count() or 1
+        share = max(1, len(launch["gpus"])) / max(1, len(self.inventory))
+        try:
+            spec = launching.build(
+                launch, directory, environment=os.environ, wall_now=time.time(), port=_free_port(),
+                threads=int(cores * share) // max(1, launch["nproc"]), run_as=self.settings.run_as,
+            )  # fmt: skip
+            launching.write(directory, launch, spec)
+        except (KeyError, OSError, TypeError, ValueError) as problem:
+            self.feed(m.Exited(ref, Exit(cause="exec", error=f"it can't be started: {problem}"), Facts()))
+            return
+        self.processes.start(ref)
+
+    def _ask_stop(self, command: m.AskStop) -> None:
+        directory, stop = self.state.of(command.ref), command.stop
+        events = directory / "events.jsonl"
+        offset = events.stat().st_size if events.exists() else 0
+        write_json(directory / "stop.json", {**asdict(stop), "events_offset": offset})
+        (directory / "preempt").write_text(json.dumps({"why": stop.why}), encoding="utf-8")
+        self.processes.term(command.ref)
+
+    def _spare(self, command: m.Spare) -> None:
+        (self.state.of(command.ref) / "preempt").unlink(missing_ok=True)
+
+    def _store_finished(self, command: m.StoreFinished) -> None:
+        self.state.of(command.ref).mkdir(mode=0o755, exist_ok=True)
+        write_json(self.state.of(command.ref) / "report.json", command.report)
+
+    def _keep_events_offset(self, command: m.KeepEventsOffset) -> None:
+        write_json(self.state.of(command.ref) / "tail.json", {"events_offset": command.offset})
+
+    def _log_acknowledged(self, command: m.LogAcknowledged) -> None:
+        tails = self.tails.get(command.ref)
+        if tails is not None and command.next is not None:
+            tails.log.acknowledge(command.next)
+        elif tails is not None:
+            tails.log.refuse()
+        self.watch.files = float("-inf")
+
+    def _drop(self, command: m.Drop) -> None:
+        self.tails.pop(command.ref, None)
+        abort = self.aborts.pop(command.ref, None)
+        if abort is not None:
+            abort.set()
+        rest = self.processes.discard(command.ref)
+
+        def remove() -> None:
+            if rest is not None:
+                shutil.rmtree(rest, ignore_errors=True)
+            prune_cache(self.state.cache, keep_bytes=self.settings.cache_bytes)
+
+        self._thread(remove)
+
+    def _leave(self, command: m.Leave) -> None:
+        self.left = True
+        for abort in self.aborts.values():
+            abort.set()
+        if command.stop_keeper:
+            self.processes.stop_keeper()
+        self.devices.close()
+
+
+def _unusable(ref: Ref, why: str) -> m.ClaimFailed:
+    return m.ClaimFailed(ref, m.Failure(m.FailureKind.STATUS, why, status=422))
+
+
+def _transfer_failed(what: str, ref: Ref, problem: TransferFailed) -> m.Event:
+    if what == "prepare":
+        return m.PrepareFailed(ref, str(problem), retryable=problem.retryable or problem.stale)
+    return m.PublishFailed(ref, str(problem), stale=problem.stale)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return cast(int, probe.getsockname()[1])
