@@ -20,7 +20,7 @@ _guard = threading.Lock()
 
 
 def ring_nodes(names: Iterable[str]) -> None:
-    """The nodes' bells will be rung by a thread of this process; a full or lost bell is harmless (heartbeats heal it)."""
+    """A thread of this process will ring the nodes' bells; a lost one is harmless, heartbeats heal it."""
     if not settings.BROKER_URL:
         return
     _ensure_thread()

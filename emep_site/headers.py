@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
@@ -23,20 +24,18 @@ class SecurityHeaders:
     sync_capable = True
     async_capable = True
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
         self.get_response = get_response
-        if iscoroutinefunction(get_response):
+        self.later = iscoroutinefunction(get_response)
+        if self.later:
             markcoroutinefunction(self)
 
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        if iscoroutinefunction(self):
-            return self._later(request)
-        response = self.get_response(request)
-        return _with_policy(request, response)  # type: ignore[arg-type]
+    def __call__(self, request: HttpRequest) -> Any:
+        """The response with the policy, or a coroutine of it under an async server."""
+        return self._later(request) if self.later else _with_policy(request, self.get_response(request))
 
     async def _later(self, request: HttpRequest) -> HttpResponse:
-        response = await self.get_response(request)  # type: ignore[misc]
-        return _with_policy(request, response)
+        return _with_policy(request, await self.get_response(request))
 
 
 def _with_policy(request: HttpRequest, response: HttpResponse) -> HttpResponse:

@@ -5,6 +5,7 @@ Limits of scheduling are not settings: they are rows (queues, levels, weights) o
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sys
 from datetime import timedelta
@@ -30,10 +31,8 @@ def _secret_key() -> str:
         fresh = kept.with_suffix(f".{secrets.token_hex(4)}")
         fresh.touch(mode=0o600)
         fresh.write_text(secrets.token_urlsafe(48))
-        try:
+        with contextlib.suppress(FileExistsError):
             kept.hardlink_to(fresh)  # the first process to get here wins; the others read its key
-        except FileExistsError:
-            pass
         fresh.unlink()
     return kept.read_text().strip()
 
@@ -172,7 +171,7 @@ AXES_RESET_ON_SUCCESS = True
 AXES_ENABLED = not TESTING
 
 MIGRATION_MODULES = {"knox": None}  # its token model is swapped for ours, so it has no table
-KNOX_TOKEN_MODEL = "scheduling.ApiToken"
+KNOX_TOKEN_MODEL = "scheduling.ApiToken"  # noqa: S105  a model, no secret
 REST_KNOX = {
     "AUTH_HEADER_PREFIX": "Bearer",
     "TOKEN_TTL": timedelta(days=90),

@@ -38,15 +38,35 @@ def people() -> dict[str, Actor]:
     return {name: actor_of(get_user_model().objects.get(username=name)) for name in ("admin", "alice", "bob")}
 
 
-def description(name: str, *, gpus: int = 4, memory_gb: int = 80, groups: bool = True, rack: str = "r1", boot: str = "boot-1",
-                attempts: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def description(
+    name: str,
+    *,
+    gpus: int = 4,
+    memory_gb: int = 80,
+    groups: bool = True,
+    rack: str = "r1",
+    boot: str = "boot-1",
+    attempts: Iterable[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """The registration of a node whose GPUs are one NVLink group."""
     return {
-        "boot_id": boot, "protocol": 1, "agent_version": "test", "address": "127.0.0.1", "rack_id": rack,
-        "network_bandwidth_gbps": 100.0, "labels": {}, "simulated": True, "attempts": list(attempts),
+        "boot_id": boot,
+        "protocol": 1,
+        "agent_version": "test",
+        "address": "127.0.0.1",
+        "rack_id": rack,
+        "network_bandwidth_gbps": 100.0,
+        "labels": {},
+        "simulated": True,
+        "attempts": list(attempts),
         "gpus": [
-            {"uuid": f"GPU-{name}-{i}", "index": i, "model": f"Test {memory_gb}GB",
-             "memory_mib": memory_gb * 10**9 // 2**20 + 1, "nvlink_group_id": f"{name}-nv" if groups else None}
+            {
+                "uuid": f"GPU-{name}-{i}",
+                "index": i,
+                "model": f"Test {memory_gb}GB",
+                "memory_mib": memory_gb * 10**9 // 2**20 + 1,
+                "nvlink_group_id": f"{name}-nv" if groups else None,
+            }
             for i in range(gpus)
         ],
     }
@@ -69,20 +89,48 @@ def listening(until: float, start: float = 0) -> None:
     pool.accepting(later(until))
 
 
-def beat(name: str = "n1", *, now: datetime = NOON, boot: str = "boot-1", reports: Iterable[Mapping[str, Any]] = (), **kw: Any) -> Any:
+def beat(
+    name: str = "n1",
+    *,
+    now: datetime = NOON,
+    boot: str = "boot-1",
+    reports: Iterable[Mapping[str, Any]] = (),
+    **kw: Any,
+) -> Any:
     """A heartbeat of the node; returns the reply."""
-    message = {"boot_id": boot, "seq": 1, "disk_low": False, "draining": False, "gpus": None, "attempts": [],
-               "reports": [{"n": i, **r} for i, r in enumerate(reports)], **kw}
+    message = {
+        "boot_id": boot,
+        "seq": 1,
+        "disk_low": False,
+        "draining": False,
+        "gpus": None,
+        "attempts": [],
+        "reports": [{"n": i, **r} for i, r in enumerate(reports)],
+        **kw,
+    }
     return pool.heartbeat(name, message, now)
 
 
 def tensors(seed_: int = 0, shapes: Mapping[str, tuple[int, ...]] | None = None) -> bytes:
     """The bytes of a small safetensors file."""
     rng = np.random.default_rng(seed_)
-    return save({n: rng.standard_normal(s).astype(np.float32) for n, s in (shapes or {"fc.weight": (4, 3), "fc.bias": (4,)}).items()})
+    return save(
+        {
+            n: rng.standard_normal(s).astype(np.float32)
+            for n, s in (shapes or {"fc.weight": (4, 3), "fc.bias": (4,)}).items()
+        }
+    )
 
 
-def artifact(actor: Actor, name: str, files: Mapping[str, bytes], *, project: str = "alpha", kind: str = "model", now: datetime = NOON) -> str:
+def artifact(
+    actor: Actor,
+    name: str,
+    files: Mapping[str, bytes],
+    *,
+    project: str = "alpha",
+    kind: str = "model",
+    now: datetime = NOON,
+) -> str:
     """An uploaded, committed artifact; returns its id."""
     owner = artifacts.Owner(actor=actor)
     entries = [{"path": p, "size": len(b), "sha256": hashlib.sha256(b).hexdigest()} for p, b in files.items()]
@@ -93,7 +141,14 @@ def artifact(actor: Actor, name: str, files: Mapping[str, bytes], *, project: st
     return artifacts.commit(owner, opened["upload"], {}, now)["artifact"]
 
 
-def model(actor: Actor, name: str, seed_: int = 0, *, project: str = "alpha", shapes: Mapping[str, tuple[int, ...]] | None = None) -> str:
+def model(
+    actor: Actor,
+    name: str,
+    seed_: int = 0,
+    *,
+    project: str = "alpha",
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> str:
     """A small model as an artifact; returns its id."""
     return artifact(actor, name, {"model.safetensors": tensors(seed_, shapes), "config.json": b"{}"}, project=project)
 
@@ -101,8 +156,18 @@ def model(actor: Actor, name: str, seed_: int = 0, *, project: str = "alpha", sh
 def merge_body(models: Iterable[str], **kw: Any) -> dict[str, Any]:
     """The body of a SLERP merge on 2 GPUs of one NVLink group."""
     params = {"strategy": "slerp", "t": 0.5, "models": list(models), **kw.pop("params", {})}
-    return {"kind": "merge", "name": "slerp-a-b", "project": "alpha", "queue": "merge", "priority": "Normal", "gpu_count": 2,
-            "nvlink_required": True, "max_duration": "1h", "params": params, **kw}
+    return {
+        "kind": "merge",
+        "name": "slerp-a-b",
+        "project": "alpha",
+        "queue": "merge",
+        "priority": "Normal",
+        "gpu_count": 2,
+        "nvlink_required": True,
+        "max_duration": "1h",
+        "params": params,
+        **kw,
+    }
 
 
 def submitted(actor: Actor, body: Mapping[str, Any], *, now: datetime = NOON, key: str | None = None) -> str:
@@ -139,13 +204,17 @@ def running(actor: Actor, models: Iterable[str], *, now: datetime = NOON, node: 
     return Running(job, wanted["attempt"], wanted["epoch"], node, launch["gpus"])
 
 
-def output(run: Running, name: str = "merged", content: bytes | None = None, *, now: datetime = NOON, kind: str = "model") -> str:
+def output(
+    run: Running, name: str = "merged", content: bytes | None = None, *, now: datetime = NOON, kind: str = "model"
+) -> str:
     """An artifact that the running attempt has committed; returns its id."""
     owner = artifacts.Owner(node=run.node, attempt=run.attempt, epoch=run.epoch)
     content = tensors(9) if content is None else content
     path = "model.safetensors" if kind == "model" else "experiment.json"
     sha = hashlib.sha256(content).hexdigest()
-    opened = artifacts.begin(owner, {"name": name, "kind": kind, "files": [{"path": path, "size": len(content), "sha256": sha}]}, now)
+    opened = artifacts.begin(
+        owner, {"name": name, "kind": kind, "files": [{"path": path, "size": len(content), "sha256": sha}]}, now
+    )
     artifacts.put(owner, opened["upload"], path, 0, iter([content]))
     return artifacts.commit(owner, opened["upload"], {"sha256": {path: sha}}, now)["artifact"]
 

@@ -76,8 +76,8 @@ def postgresql() -> Iterator[str]:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
         )  # fmt: skip
         try:
-            _wait(lambda: subprocess.run(
-                [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False).returncode == 0, server)  # fmt: skip
+            ready = [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+            _wait(lambda: subprocess.run(ready, check=False).returncode == 0, server)
             yield f"postgres://emep@127.0.0.1:{port}/postgres"
         finally:
             server.send_signal(signal.SIGINT)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_MODELS = 32
+MIN_SHARD_BYTES = 1_000_000
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -70,93 +71,109 @@ def _number(value: Any) -> float | None:
 
 def check_merge(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamError]]:
     """The merge parameters with their defaults, and everything wrong with them (empty when they can run)."""
-    errors: list[ParamError] = []
     clean: dict[str, Any] = {}
-
+    errors: list[ParamError] = []
     name = params.get("strategy", "slerp")
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
+        message = f"there is no merge strategy {str(name)[:80]!r}{nearest(str(name), list(STRATEGIES))}"
         errors.append(
             ParamError(
-                "params.strategy", "unknown_strategy",
-                f"there is no merge strategy {str(name)[:80]!r}{nearest(str(name), list(STRATEGIES))};"
-                f" choose one of {', '.join(STRATEGIES)}",
+                "params.strategy",
+                "unknown_strategy",
+                f"{message}; choose one of {', '.join(STRATEGIES)}",
                 list(STRATEGIES),
             )
-        )  # fmt: skip
+        )
     else:
         clean["strategy"] = strategy.name
-    own = strategy.own if strategy else tuple({o for s in STRATEGIES.values() for o in s.own})
-    for key in params:
-        if key not in MERGE_COMMON and key not in own:
-            known = [*MERGE_COMMON, *own]
-            errors.append(
-                ParamError(f"params.{key[:80]}", "unknown_field",
-                           f"a {name if strategy else 'merge'} job has no parameter {key[:80]!r}{nearest(key, known)}",
-                           known)
-            )  # fmt: skip
-
-    models = params.get("models")
-    if not isinstance(models, (list, tuple)) or not all(isinstance(m, str) and m.strip() for m in models):
-        errors.append(ParamError("params.models", "required", "models must be a list of artifact ids or names"))
-        models = []
-    elif strategy and not strategy.min_models <= len(models) <= strategy.max_models:
-        wanted = str(strategy.min_models) if strategy.min_models == strategy.max_models else (
-            f"{strategy.min_models} to {strategy.max_models}")  # fmt: skip
-        errors.append(
-            ParamError("params.models", "wrong_count",
-                       f"{strategy.name} merges {wanted} models, not {len(models)}",
-                       [strategy.min_models, strategy.max_models])
-        )  # fmt: skip
-    clean["models"] = [m.strip() for m in models]
-
+    errors += _unknown(params, strategy)
+    clean["models"], wrong = _models(params.get("models"), strategy)
+    errors += wrong
     if strategy and "t" in strategy.own:
-        t = _number(params.get("t", 0.5))
-        if t is None or not 0.0 <= t <= 1.0:
-            errors.append(
-                ParamError("params.t", "out_of_range",
-                           f"t must be a number from 0 (the first model) to 1 (the second), not {params.get('t')!r:.80}",
-                           [0, 1])
-            )  # fmt: skip
-        clean["t"] = t
+        clean["t"], wrong = _t(params.get("t", 0.5))
+        errors += wrong
     if strategy and "weights" in strategy.own:
-        weights = params.get("weights", [1.0] * len(models))
-        numbers = [_number(w) for w in weights] if isinstance(weights, (list, tuple)) else [None]
-        if any(w is None for w in numbers):
-            errors.append(ParamError("params.weights", "not_a_number", "weights must be a list of finite numbers"))
-        elif models and len(numbers) != len(models):
-            errors.append(
-                ParamError("params.weights", "wrong_count",
-                           f"{len(numbers)} weights for {len(models)} models: give one weight a model", len(models))
-            )  # fmt: skip
-        clean["weights"] = numbers
-        normalize = params.get("normalize", True)
-        if not isinstance(normalize, bool):
-            errors.append(ParamError("params.normalize", "not_a_boolean", "normalize must be true or false"))
-        elif normalize and all(w is not None for w in numbers) and math.fsum(w or 0.0 for w in numbers) == 0.0:
-            errors.append(
-                ParamError("params.weights", "zero_sum",
-                           "the weights sum to 0, so they can't be normalised: change one or set normalize to false")
-            )  # fmt: skip
-        clean["normalize"] = normalize
+        weighting, wrong = _weights(params, len(clean["models"]))
+        clean |= weighting
+        errors += wrong
+    output, wrong = _output(params)
+    return clean | output, errors + wrong
 
+
+def _unknown(params: Mapping[str, Any], strategy: Strategy | None) -> list[ParamError]:
+    """A parameter that nothing reads is a mistake, not a wish."""
+    own = strategy.own if strategy else tuple({o for s in STRATEGIES.values() for o in s.own})
+    known = [*MERGE_COMMON, *own]
+    kind = strategy.name if strategy else "merge"
+    return [
+        ParamError(
+            f"params.{str(key)[:80]}",
+            "unknown_field",
+            f"a {kind} job has no parameter {str(key)[:80]!r}{nearest(str(key), known)}",
+            known,
+        )
+        for key in params
+        if key not in known
+    ]
+
+
+def _models(given: Any, strategy: Strategy | None) -> tuple[list[str], list[ParamError]]:
+    if not isinstance(given, (list, tuple)) or not all(isinstance(m, str) and m.strip() for m in given):
+        return [], [ParamError("params.models", "required", "models must be a list of artifact ids or names")]
+    errors = []
+    if strategy and not strategy.min_models <= len(given) <= strategy.max_models:
+        low, high = strategy.min_models, strategy.max_models
+        wanted = str(low) if low == high else f"{low} to {high}"
+        message = f"{strategy.name} merges {wanted} models, not {len(given)}"
+        errors.append(ParamError("params.models", "wrong_count", message, [low, high]))
+    return [m.strip() for m in given], errors
+
+
+def _t(given: Any) -> tuple[float | None, list[ParamError]]:
+    t = _number(given)
+    if t is not None and 0.0 <= t <= 1.0:
+        return t, []
+    message = f"t must be a number from 0 (the first model) to 1 (the second), not {given!r:.80}"
+    return t, [ParamError("params.t", "out_of_range", message, [0, 1])]
+
+
+def _weights(params: Mapping[str, Any], models: int) -> tuple[dict[str, Any], list[ParamError]]:
+    errors = []
+    given = params.get("weights", [1.0] * models)
+    numbers = [_number(w) for w in given] if isinstance(given, (list, tuple)) else [None]
+    whole = [w for w in numbers if w is not None]
+    if len(whole) != len(numbers):
+        errors.append(ParamError("params.weights", "not_a_number", "weights must be a list of finite numbers"))
+    elif models and len(numbers) != models:
+        message = f"{len(numbers)} weights for {models} models: give one weight a model"
+        errors.append(ParamError("params.weights", "wrong_count", message, models))
+    normalize = params.get("normalize", True)
+    if not isinstance(normalize, bool):
+        errors.append(ParamError("params.normalize", "not_a_boolean", "normalize must be true or false"))
+    elif normalize and numbers and len(whole) == len(numbers) and math.fsum(whole) == 0.0:
+        message = "the weights sum to 0, so they can't be normalised: change one or set normalize to false"
+        errors.append(ParamError("params.weights", "zero_sum", message))
+    return {"weights": numbers, "normalize": normalize}, errors
+
+
+def _output(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamError]]:
+    """How the result is computed and stored: dtypes, shard size, seed."""
+    clean: dict[str, Any] = {}
+    errors = []
     for key in ("dtype", "out_dtype"):
         value = params.get(key)
-        if value is not None and value not in DTYPES:
-            errors.append(
-                ParamError(f"params.{key}", "unknown_dtype",
-                           f"{key} must be one of {', '.join(DTYPES)}, not {str(value)[:80]!r}", list(DTYPES))
-            )  # fmt: skip
         if value is not None:
             clean[key] = value
+            if value not in DTYPES:
+                message = f"{key} must be one of {', '.join(DTYPES)}, not {str(value)[:80]!r}"
+                errors.append(ParamError(f"params.{key}", "unknown_dtype", message, list(DTYPES)))
     shard = params.get("max_shard_size")
     if shard is not None:
-        if isinstance(shard, bool) or not isinstance(shard, int) or shard < 1_000_000:
-            errors.append(
-                ParamError("params.max_shard_size", "out_of_range",
-                           "max_shard_size is a whole number of bytes, at least 1000000", 1_000_000)
-            )  # fmt: skip
         clean["max_shard_size"] = shard
+        if isinstance(shard, bool) or not isinstance(shard, int) or shard < MIN_SHARD_BYTES:
+            message = f"max_shard_size is a whole number of bytes, at least {MIN_SHARD_BYTES}"
+            errors.append(ParamError("params.max_shard_size", "out_of_range", message, MIN_SHARD_BYTES))
     seed = params.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         errors.append(ParamError("params.seed", "out_of_range", "seed must be a whole number from 0 to 2^63 - 1"))

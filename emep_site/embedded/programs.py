@@ -17,7 +17,7 @@ from emep_site.embedded import leash
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One child: its name on the status lines, its command, its place in the order, and how long it may take to stop."""
+    """One child: its name, its command, its place in the order, and how long it may take to stop."""
 
     name: str
     command: Sequence[str]
@@ -35,7 +35,9 @@ class NodeFiles:
     gpus: str
 
 
-def of(*, base: Path, host: str, port: int, broker: Sequence[str] | None, nodes: Sequence[NodeFiles], grace_s: float) -> list[Program]:
+def of(
+    *, base: Path, host: str, port: int, broker: Sequence[str] | None, nodes: Sequence[NodeFiles], grace_s: float
+) -> list[Program]:
     """Every program of the set; ``broker`` is None when an outside one is used."""
     python, manage = sys.executable, str(base / "manage.py")
     programs = [Program("broker", broker, 10)] if broker else []
@@ -60,7 +62,9 @@ def _address(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104  compared, not bound
 
 
-def configuration(programs: Sequence[Program], *, run_dir: Path, logs: Path, base: Path, environment: Mapping[str, str]) -> str:
+def configuration(
+    programs: Sequence[Program], *, run_dir: Path, logs: Path, base: Path, environment: Mapping[str, str]
+) -> str:
     """The text of supervisord.conf; every child is on a leash, restarted for ever, and logs to its own file."""
     env = ",".join(f'{k}="{v.replace("%", "%%").replace(chr(34), "")}"' for k, v in environment.items())
     out = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy, backoff_s
@@ -45,42 +45,35 @@ def aftermath(ended: Ended, policy: Policy) -> Aftermath:
     go back to the queue at the old rank; infrastructure has its own budget with a doubling backoff, an
     application failure uses the job's own ``retries``, out of memory and the time limit are final (D13).
     """
-    counts = {"infra_failures": ended.infra_failures, "app_failures": ended.app_failures}
+    same = Aftermath(JobEvent.FAIL, ended.outcome, infra_failures=ended.infra_failures, app_failures=ended.app_failures)
     if ended.state is JobState.CANCELLING:
-        return Aftermath(JobEvent.STOPPED, "CANCELLED", **counts)
+        return replace(same, event=JobEvent.STOPPED, outcome="CANCELLED")
     if ended.outcome == "SUCCEEDED":
-        return Aftermath(JobEvent.SUCCEED, "SUCCEEDED", **counts)
+        return replace(same, event=JobEvent.SUCCEED)
     if ended.outcome == "TIMED_OUT":
-        return Aftermath(JobEvent.TIME_OUT, "TIMED_OUT", error="max_duration is used up", **counts)
+        return replace(same, event=JobEvent.TIME_OUT, error="max_duration is used up")
     if ended.outcome == "PREEMPTED":
-        yields = 0 if ended.asked_to_stop or ended.progressed else ended.yields + 1
-        if yields >= MAX_YIELDS:
-            return Aftermath(
-                JobEvent.FAIL, "FAILED", error=f"stopped to be resumed {yields} times without progress", **counts
-            )
-        return Aftermath(JobEvent.REQUEUE, "PREEMPTED", yields=yields, preempted=True, **counts)
+        return _yielded(ended, same)
     if ended.outcome == "LOST":
-        failures = ended.infra_failures + 1
-        if failures > policy.retry.infrastructure_budget:
-            return Aftermath(
-                JobEvent.FAIL,
-                "LOST",
-                infra_failures=failures,
-                app_failures=ended.app_failures,
-                error=f"lost to the infrastructure {failures} times; the budget is {policy.retry.infrastructure_budget}",
-            )
-        return Aftermath(
-            JobEvent.REQUEUE,
-            "LOST",
-            backoff_s=backoff_s(policy, failures),
-            infra_failures=failures,
-            app_failures=ended.app_failures,
-        )
+        return _lost(ended, same, policy)
     failures = ended.app_failures + 1
     again = ended.outcome == "FAILED" and failures <= ended.retries
-    return Aftermath(
-        JobEvent.REQUEUE if again else JobEvent.FAIL,
-        ended.outcome,
-        infra_failures=ended.infra_failures,
-        app_failures=failures,
-    )
+    return replace(same, event=JobEvent.REQUEUE if again else JobEvent.FAIL, app_failures=failures)
+
+
+def _yielded(ended: Ended, same: Aftermath) -> Aftermath:
+    """Back to the queue at the old rank; a job that stops itself again and again without progress fails."""
+    yields = 0 if ended.asked_to_stop or ended.progressed else ended.yields + 1
+    if yields >= MAX_YIELDS:
+        error = f"stopped to be resumed {yields} times without progress"
+        return replace(same, outcome="FAILED", yields=yields, error=error)
+    return replace(same, event=JobEvent.REQUEUE, yields=yields, preempted=True)
+
+
+def _lost(ended: Ended, same: Aftermath, policy: Policy) -> Aftermath:
+    """Back to the queue after a doubling pause, while the infrastructure budget lasts."""
+    failures, budget = ended.infra_failures + 1, policy.retry.infrastructure_budget
+    if failures > budget:
+        error = f"lost to the infrastructure {failures} times; the budget is {budget}"
+        return replace(same, infra_failures=failures, error=error)
+    return replace(same, event=JobEvent.REQUEUE, infra_failures=failures, backoff_s=backoff_s(policy, failures))

@@ -100,7 +100,9 @@ def understand(content: Any) -> Subscription | Ack | Wrong:
         return Wrong("unknown_message", "send {subscribe: {board, jobs, job}} or {ack: seq}")
     unknown = sorted(str(k) for k in wanted if k not in ("board", "jobs", "job"))
     if unknown:
-        return Wrong("unknown_subscription", f"there is no {unknown[0][:60]!r} to subscribe to; there are board, jobs, job")
+        return Wrong(
+            "unknown_subscription", f"there is no {unknown[0][:60]!r} to subscribe to; there are board, jobs, job"
+        )
     job = wanted.get("job")
     if job is not None and not isinstance(job, str):
         return Wrong("bad_job", "job is the id of a job")

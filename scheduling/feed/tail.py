@@ -7,13 +7,13 @@ import threading
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
 from django.db import DatabaseError, connection
 
-from scheduling.feed import present
+from scheduling.feed import snapshots
 from scheduling.feed.messages import Item
 from scheduling.store.clock import now
 from scheduling.store.queries import live, pool
@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 FLOOR_S = 1.0
 # At most four batches a second, however much happens.
 PACE_S = 0.25
+# A sample is stamped before it is committed: look that far back, differences tell what is news.
+LATE_SAMPLE_S = 2.0
+READY_S = 5.0
 MAILBOX = 16
 
 
@@ -83,15 +86,19 @@ class Tailer:
         self._mailboxes: set[Mailbox] = set()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        self._reading = threading.Event()
 
     def join(self, mailbox: Mailbox) -> None:
-        """The mailbox gets every batch from now on."""
+        """The mailbox gets every batch from now on: what is read after this call misses nothing."""
         with self._guard:
             self._mailboxes.add(mailbox)
             if self._thread is None:
-                self._stop = threading.Event()
-                self._thread = threading.Thread(target=_follow, args=(self, self._stop), name="feed", daemon=True)
+                self._stop, self._reading = threading.Event(), threading.Event()
+                parts = (self, self._stop, self._reading)
+                self._thread = threading.Thread(target=_follow, args=parts, name="feed", daemon=True)
                 self._thread.start()
+            reading = self._reading
+        reading.wait(READY_S)
 
     def leave(self, mailbox: Mailbox) -> None:
         """The mailbox gets nothing more; the thread ends with its last listener."""
@@ -116,7 +123,7 @@ class Cursor:
         self._sampled = moment
         self._ticks = live.ticks()
         self._nodes = {n["name"]: n for n in pool.pool()}
-        self._told: dict[present.Key, Any] = {}
+        self._told: dict[snapshots.Key, Any] = {}
         self._differing(self._board_items(moment))
 
     def advance(self, watched: Collection[str], *, all_jobs: bool, moment: datetime) -> Batch | None:
@@ -124,16 +131,17 @@ class Cursor:
         changes = live.unseen(self.seq, self._seen)
         self.seq = max([self.seq, *(c.seq for c in changes)])
         self._seen = {i for i in self._seen | {c.seq for c in changes} if i > self.seq - LATE_IDS}
-        sampled, self._sampled = set(pool.sampled_after(self._sampled)), moment
+        sampled = set(pool.sampled_after(self._sampled - timedelta(seconds=LATE_SAMPLE_S)))
+        self._sampled = moment
         ticks = live.ticks()
         ticked, self._ticks = ticks != self._ticks, ticks
         if not changes and not sampled and not ticked:
             return None
-        jobs, names = present.touched(changes, self._nodes)
+        jobs, names = snapshots.touched(changes, self._nodes)
         removed = self._reread(names | sampled)
         wanted = jobs if all_jobs else jobs & set(watched)
         # A tick changes why a job waits without an event of that job.
-        items = present.job_items(wanted | (set(watched) if ticked else set()), moment)
+        items = snapshots.job_items(wanted | (set(watched) if ticked else set()), moment)
         items = [i for i in items if i.id in wanted or self._told.get((i.object, i.id)) != _essence(i)]
         self._told |= {(i.object, i.id): _essence(i) for i in items if i.id in watched}
         return Batch(self.seq, (*items, *self._differing(self._board_items(moment))), removed)
@@ -146,7 +154,7 @@ class Cursor:
 
     def _board_items(self, moment: datetime) -> list[Item]:
         nodes = list(self._nodes.values())
-        return [*present.node_items(nodes, moment), *present.head_items(nodes, moment)]
+        return [*snapshots.node_items(nodes, moment), *snapshots.head_items(nodes, moment)]
 
     def _differing(self, items: list[Item]) -> list[Item]:
         """Those of the items that are not as they were last told; from now on they count as told."""
@@ -165,7 +173,7 @@ def _essence(item: Item) -> Any:
     return data
 
 
-def _follow(tailer: Tailer, stop: threading.Event) -> None:
+def _follow(tailer: Tailer, stop: threading.Event, reading: threading.Event) -> None:
     cursor: Cursor | None = None
     waiter: Waiter | None = None
     try:
@@ -173,6 +181,7 @@ def _follow(tailer: Tailer, stop: threading.Event) -> None:
             try:
                 waiter = waiter or Waiter()
                 cursor = cursor or Cursor(now())
+                reading.set()
                 batch = _look(tailer, cursor)
                 if batch is not None:
                     for mailbox in tailer.listeners():

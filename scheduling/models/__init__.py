@@ -1,4 +1,4 @@
-"""What is stored: fields, constraints and cheap properties. Rows are written by ``store`` alone (and policy by the admin)."""
+"""What is stored: fields, constraints, cheap properties. Written by ``store`` alone (policy: by the admin)."""
 
 from scheduling.models.access import ApiToken, IdempotencyKey
 from scheduling.models.allocations import Allocation, Attempt, AttemptNode, LogChunk, MetricPoint

@@ -7,7 +7,9 @@ from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from simple_history.models import HistoricalRecords
 
-SLUG = RegexValidator(r"^[a-z0-9][a-z0-9._-]{0,62}$", "use 1 to 63 lower-case letters, digits, dots, dashes, underscores")
+SLUG = RegexValidator(
+    r"^[a-z0-9][a-z0-9._-]{0,62}$", "use 1 to 63 lower-case letters, digits, dots, dashes, underscores"
+)
 NOT_NEGATIVE = MinValueValidator(0.0, "a weight may not be negative")
 
 
@@ -92,7 +94,9 @@ class Membership(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     weight = models.FloatField(default=1.0, validators=[NOT_NEGATIVE])
-    level_cap = models.PositiveSmallIntegerField(default=3, help_text="3 = High; Critical and Realtime need a permission")
+    level_cap = models.PositiveSmallIntegerField(
+        default=3, help_text="3 = High; Critical and Realtime need a permission"
+    )
     history = HistoricalRecords()
 
     class Meta:

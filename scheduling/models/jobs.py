@@ -59,7 +59,9 @@ class Job(models.Model):
     app_failures = models.PositiveSmallIntegerField(default=0)
     yields = models.PositiveSmallIntegerField(default=0, help_text="yields in a row without progress")
     ran_ms = models.PositiveBigIntegerField(default=0, help_text="running time of ended attempts")
-    avoid = models.JSONField(default=dict, help_text="{nodes: [...], gpus: [...]} where it failed for no fault of its own")
+    avoid = models.JSONField(
+        default=dict, help_text="{nodes: [...], gpus: [...]} where it failed for no fault of its own"
+    )
     resume = models.ForeignKey("Artifact", null=True, on_delete=models.SET_NULL, related_name="+")
     resume_step = models.PositiveBigIntegerField(default=0)
 

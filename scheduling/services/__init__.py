@@ -1,4 +1,4 @@
-"""The verbs. Each takes ``now`` from its door, asks the core, and lets the store write. No door, no model, no Celery."""
+"""The verbs: each takes ``now`` from its door, asks the core, and lets the store write."""
 
 from scheduling.store.clock import now
 

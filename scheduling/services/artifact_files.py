@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -79,10 +80,8 @@ def publish(upload: UUID, number: int, sha256: str) -> None:
         os.fsync(file.fileno())
     source.chmod(0o444)
     if not target.exists():
-        try:
+        with contextlib.suppress(FileExistsError):
             target.hardlink_to(source)
-        except FileExistsError:
-            pass
     folder = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

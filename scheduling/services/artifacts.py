@@ -128,7 +128,8 @@ def offsets(owner: Owner, upload_id: str) -> dict[str, Any] | Refusal:
     return {
         "upload": str(upload.pk),
         "have": {
-            f["path"]: f["size"] if _known(f) else bytes_on_disk.part_size(upload.pk, n) for n, f in enumerate(upload.files)
+            f["path"]: f["size"] if _known(f) else bytes_on_disk.part_size(upload.pk, n)
+            for n, f in enumerate(upload.files)
         },
     }
 
@@ -182,7 +183,8 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
             bytes_on_disk.publish(upload.pk, number, final["sha256"])
     done = rows.commit_upload(
         upload.pk, digest=manifest_digest(files), files=sorted(files, key=lambda f: f["path"]),
-        tensors=tensors or None, published=owner.actor is not None, now=now, epoch=owner.epoch if owner.actor is None else None,
+        tensors=tensors or None, published=owner.actor is not None, now=now,
+        epoch=owner.epoch if owner.actor is None else None,
         actor=owner.actor.label if owner.actor else f"node {owner.node}",
     )  # fmt: skip
     if done is None:
@@ -200,13 +202,25 @@ def _check_file(upload: UUID, number: int, entry: FileEntry, wanted: str, *, mod
     else:
         have = bytes_on_disk.part_size(upload, number)
         if have != entry["size"]:
-            return Refusal(409, "incomplete", f"{path!r} has {have} of {entry['size']} bytes: send the rest", path, {"offset": have})
+            return Refusal(
+                409,
+                "incomplete",
+                f"{path!r} has {have} of {entry['size']} bytes: send the rest",
+                path,
+                {"offset": have},
+            )
         if entry["size"] == 0:
             here.parent.mkdir(parents=True, exist_ok=True)
             here.touch()
         found = bytes_on_disk.digest(here)
         if found != wanted:
-            return Refusal(422, "sha256_mismatch", f"{path!r} has sha256 {found}, not {wanted or 'none given'}", path, {"sha256": found})
+            return Refusal(
+                422,
+                "sha256_mismatch",
+                f"{path!r} has sha256 {found}, not {wanted or 'none given'}",
+                path,
+                {"sha256": found},
+            )
     if model and path.endswith(".safetensors"):
         try:
             return bytes_on_disk.tensors_of(here)
@@ -225,7 +239,7 @@ def committed(attempt: UUID, ids: Sequence[str]) -> list[tuple[str, UUID]]:
 
 
 def verify_some(now: datetime, *, limit_bytes: int) -> dict[str, int]:
-    """The artifacts longest unverified are hashed again, up to ``limit_bytes``; corrupt ones are marked, never deleted."""
+    """The artifacts longest unverified are hashed again, up to ``limit_bytes``; corrupt ones are marked."""
     checked = corrupt = 0
     budget = limit_bytes
     for artifact_id, size, files in rows.stalest(100):

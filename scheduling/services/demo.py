@@ -66,7 +66,8 @@ def known_models() -> dict[str, str]:
 def _upload(owner: artifacts.Owner, directory: Path, now: datetime) -> str:
     paths = sorted(p for p in directory.rglob("*") if p.is_file())
     entries: list[dict[str, Any]] = [
-        {"path": str(p.relative_to(directory)), "size": p.stat().st_size, "sha256": artifact_files.digest(p)} for p in paths
+        {"path": str(p.relative_to(directory)), "size": p.stat().st_size, "sha256": artifact_files.digest(p)}
+        for p in paths
     ]
     message = {"project": "alpha", "name": directory.name, "kind": "model", "files": entries,
                "meta": {"made_by": "the demo: digits, one base, two halves"}}  # fmt: skip

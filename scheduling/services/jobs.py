@@ -47,7 +47,9 @@ class KeyConflict:
     job_id: UUID
 
 
-def check(body: Mapping[str, Any], actor: Actor) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
+def check(
+    body: Mapping[str, Any], actor: Actor
+) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
     """(submission, resolved parameters and inputs, errors): what REST, the form and a dry run agree on."""
     policy, pool = load.policy_of(), load.pool_of()
     project = body.get("project")

@@ -1,4 +1,4 @@
-"""Do the models a merge names exist, may they be used, and do they fit each other? Told before anything is allocated."""
+"""Do the models a merge names exist, and do they fit each other? Told before anything is allocated."""
 
 from __future__ import annotations
 
@@ -26,11 +26,15 @@ def check(
         found = artifacts.resolve(actor, project, reference) if actor.sees(project) else None
         if found is None:
             hint = nearest(reference, artifacts.names(actor, project)) if actor.sees(project) else ""
-            errors.append(_wrong(field, "no_such_artifact", f"there is no artifact {reference[:100]!r} in your projects{hint}"))
+            errors.append(
+                _wrong(field, "no_such_artifact", f"there is no artifact {reference[:100]!r} in your projects{hint}")
+            )
         elif found.kind != "model":
             errors.append(_wrong(field, "not_a_model", f"{found.name!r} is a {found.kind}, not a model"))
         elif found.corrupt:
-            errors.append(_wrong(field, "corrupt_artifact", f"the stored bytes of {found.name!r} failed their last check"))
+            errors.append(
+                _wrong(field, "corrupt_artifact", f"the stored bytes of {found.name!r} failed their last check")
+            )
         else:
             inputs.append({"artifact": str(found.pk), "as": name, "name": found.name, "digest": found.digest})
             if found.tensors is not None:
@@ -44,12 +48,20 @@ def check(
 def _differences(first: str, ours: dict[str, Any], other: str, theirs: dict[str, Any]) -> list[dict[str, Any]]:
     """What keeps two models from being merged: tensors only one has, and shapes that differ, both named."""
     errors = []
-    for holder, lacker, names in ((first, other, ours.keys() - theirs.keys()), (other, first, theirs.keys() - ours.keys())):
+    for holder, lacker, names in (
+        (first, other, ours.keys() - theirs.keys()),
+        (other, first, theirs.keys() - ours.keys()),
+    ):
         if names:
             shown = ", ".join(sorted(names)[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
             hint = nearest(min(names), sorted((theirs if holder == first else ours).keys()))
             errors.append(
-                _wrong("params.models", "missing_tensor", f"{lacker!r} lacks {shown}, which {holder!r} has{hint}", sorted(names)[:SHOWN])
+                _wrong(
+                    "params.models",
+                    "missing_tensor",
+                    f"{lacker!r} lacks {shown}, which {holder!r} has{hint}",
+                    sorted(names)[:SHOWN],
+                )
             )
     unequal = [n for n in sorted(ours.keys() & theirs.keys()) if ours[n][1] != theirs[n][1]]
     for n in unequal[:SHOWN]:

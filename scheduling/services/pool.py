@@ -57,7 +57,7 @@ def register(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, 
     if description["protocol"] != PROTOCOL_VERSION:
         return NodeRefused(
             409, "protocol_mismatch",
-            f"the agent speaks protocol {description['protocol']}, this server {PROTOCOL_VERSION}: upgrade the older one",
+            f"the agent speaks protocol {description['protocol']}, this server {PROTOCOL_VERSION}: upgrade one",
         )  # fmt: skip
     result = nodes.register(node, description, now=now, policy=load.policy_of())
     if result is None:
@@ -124,7 +124,9 @@ def claim(node: str, attempt: str, epoch: int, now: datetime) -> dict[str, Any] 
     """The launch document of the attempt, which the node now holds."""
     key = _uuid(attempt)
     if key is None or not attempts.claim(key, epoch, node, now=now):
-        return NodeRefused(409, "stale_epoch", "this attempt is not to be had: it ended, was stopped, or has another epoch")
+        return NodeRefused(
+            409, "stale_epoch", "this attempt is not to be had: it ended, was stopped, or has another epoch"
+        )
     launch = dispatch.launch(key, node, log_bytes=settings.LOG_BYTES_PER_ATTEMPT, grace_s=timings().grace_s)
     return launch if launch is not None else NodeRefused(409, "stale_epoch", "this attempt has ended")
 
@@ -158,7 +160,11 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
                 record.metric(part, name=str(message["name"]), step=_whole(message["step"]), value=value)
         elif kind == "logs":
             answer["next"] = record.log(
-                part, offset=_whole(message["offset"]), text=str(message["text"]), limit=settings.LOG_BYTES_PER_ATTEMPT, now=now
+                part,
+                offset=_whole(message["offset"]),
+                text=str(message["text"]),
+                limit=settings.LOG_BYTES_PER_ATTEMPT,
+                now=now,
             )
         elif kind == "checkpoint":
             attempts.checkpointed(part, UUID(str(message["artifact"])), _whole(message.get("step", 0)), now=now)

@@ -1,1 +1,1 @@
-"""All SQL: ``load`` makes a snapshot, ``commit`` is the only writer of state, ``record`` keeps facts, ``queries`` reads."""
+"""All SQL: ``load`` snapshots, ``commit`` alone writes state, ``record`` keeps facts, ``queries`` reads."""

@@ -14,8 +14,15 @@ from scheduling.store import journal
 
 
 def open_upload(
-    *, name: str, kind: str, meta: dict[str, Any], files: Sequence[Any], now: datetime, project: str = "",
-    user_id: int | None = None, attempt: AttemptNode | None = None,
+    *,
+    name: str,
+    kind: str,
+    meta: dict[str, Any],
+    files: Sequence[Any],
+    now: datetime,
+    project: str = "",
+    user_id: int | None = None,
+    attempt: AttemptNode | None = None,
 ) -> UUID:
     """An open upload of a user in a project, or of a live attempt in its job's project."""  # fmt: skip
     if attempt is not None:
@@ -30,8 +37,15 @@ def open_upload(
 
 @transaction.atomic
 def commit_upload(
-    upload_id: UUID, *, digest: str, files: Sequence[Any], tensors: dict[str, Any] | None, published: bool,
-    now: datetime, epoch: int | None, actor: str,
+    upload_id: UUID,
+    *,
+    digest: str,
+    files: Sequence[Any],
+    tensors: dict[str, Any] | None,
+    published: bool,
+    now: datetime,
+    epoch: int | None,
+    actor: str,
 ) -> tuple[UUID, str] | None:
     """The artifact row of this upload, new or the one that has these bytes in this project; its lineage and event.
 
@@ -40,9 +54,10 @@ def commit_upload(
     upload = Upload.objects.select_for_update(of=("self",)).select_related("project", "attempt__job").get(pk=upload_id)
     if upload.artifact_id is not None:
         return upload.artifact_id, digest
-    if epoch is not None and not Attempt.objects.filter(
-        pk=upload.attempt_id, epoch=epoch, ended_at__isnull=True
-    ).exists():
+    if (
+        epoch is not None
+        and not Attempt.objects.filter(uploads=upload_id, epoch=epoch, ended_at__isnull=True).exists()
+    ):
         return None
     job = upload.attempt.job if upload.attempt else None
     artifact, fresh = Artifact.objects.get_or_create(
@@ -82,7 +97,10 @@ def commit_upload(
 
 def committed_by(attempt: UUID) -> dict[str, str]:
     """``{artifact id: name}`` of what the attempt committed."""
-    return {str(a): n for a, n in Upload.objects.filter(attempt_id=attempt, artifact__isnull=False).values_list("artifact_id", "name")}
+    return {
+        str(a): n
+        for a, n in Upload.objects.filter(attempt_id=attempt, artifact__isnull=False).values_list("artifact_id", "name")
+    }
 
 
 def stalest(limit: int) -> list[tuple[UUID, int, list[Any]]]:
@@ -96,7 +114,14 @@ def verified(artifact_id: UUID, *, corrupt: bool, now: datetime) -> None:
     """The result of the verification is kept; a corrupt artifact leaves an event."""
     Artifact.objects.filter(pk=artifact_id).update(verified_at=now, corrupt=corrupt)
     if corrupt:
-        journal.write([journal.Note("artifact_corrupt", "artifact", str(artifact_id), message="its bytes do not match its digest")], now)
+        journal.write(
+            [
+                journal.Note(
+                    "artifact_corrupt", "artifact", str(artifact_id), message="its bytes do not match its digest"
+                )
+            ],
+            now,
+        )
 
 
 def abandon_uploads(now: datetime, *, older_than_s: float) -> list[UUID]:

@@ -63,7 +63,8 @@ def _advisory_lock() -> bool:
         return True
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND objid = %s AND pid = pg_backend_pid()",
+            "SELECT count(*) FROM pg_locks"
+            " WHERE locktype = 'advisory' AND classid = 0 AND objid = %s AND pid = pg_backend_pid()",
             [ADVISORY_KEY],
         )
         if cursor.fetchone()[0]:

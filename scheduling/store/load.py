@@ -181,7 +181,8 @@ def _live(now: datetime) -> tuple[tuple[LiveAttempt, ...], list[tuple[tuple[str,
         live.append(
             LiveAttempt(
                 attempt=str(id_), job=str(job), epoch=epoch, number=number, queue=queue, project=project, user=user,
-                gpus=tuple(sorted(held.get(id_, ()))), node=node or "", state=JobState(state), granted_ms=to_ms(granted),
+                gpus=tuple(sorted(held.get(id_, ()))), node=node or "", state=JobState(state),
+                granted_ms=to_ms(granted),
                 claimed_ms=to_ms(claimed) if claimed else None, started_ms=to_ms(started) if started else None,
                 remaining_s=max(0, remaining - used), infra_failures=failures,
             )

@@ -1,4 +1,4 @@
-"""First rows: the specification's policy, nodes, projects and people. Running it again changes nothing that is there."""
+"""First rows: the specification's policy, nodes, projects, people. What is there already stays."""
 
 from __future__ import annotations
 
@@ -70,7 +70,12 @@ def project(name: str, *, weight: float) -> None:
 
 
 def user(
-    name: str, password: str, *, superuser: bool = False, projects: Iterable[tuple[str, int]] = (), permissions: Iterable[str] = ()
+    name: str,
+    password: str,
+    *,
+    superuser: bool = False,
+    projects: Iterable[tuple[str, int]] = (),
+    permissions: Iterable[str] = (),
 ) -> bool:
     """The person exists with memberships ``(project, level cap)``; returns whether they are new (else unchanged)."""
     users = get_user_model().objects
@@ -106,7 +111,11 @@ def token(user_id: int, name: str, scopes: Iterable[str], *, days: int = 90) -> 
 
 def revoke(user_id: int, token_id: str) -> bool:
     """The token whose id (the first 16 digits of its digest) this is no longer works."""
-    return bool(ApiToken.objects.filter(user_id=user_id, digest__startswith=token_id).delete()[0]) if len(token_id) == 16 else False
+    return (
+        bool(ApiToken.objects.filter(user_id=user_id, digest__startswith=token_id).delete()[0])
+        if len(token_id) == 16
+        else False
+    )
 
 
 def user_id(name: str) -> int | None:
@@ -123,8 +132,6 @@ def artifact_named(project_name: str, name: str) -> str | None:
         .first()
     )
     return str(found) if found else None
-
-
 
 
 def node_has_token(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 
 from django.db import transaction
 from django.db.models import Q
@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 def roll_up(now: datetime, *, days: int = 2) -> int:
     """The last ``days`` days (UTC) of usage equal the allocation intervals that fall in them; returns rows written."""
     first = (now - (days - 1) * DAY).date()
-    begin = datetime.combine(first, time.min, tzinfo=timezone.utc)
+    begin = datetime.combine(first, time.min, tzinfo=UTC)
     sums: dict[tuple[date, str, str, str], float] = defaultdict(float)
     spans = Allocation.objects.filter(Q(released_at__isnull=True) | Q(released_at__gt=begin)).values_list(
         "granted_at", "released_at", "billing", "attempt__job__project__name", "attempt__job__user__username",
@@ -28,7 +28,7 @@ def roll_up(now: datetime, *, days: int = 2) -> int:
     for granted, released, billing, project, user, queue in spans.iterator(chunk_size=2000):
         start, end = max(granted, begin), released or now
         while start < end:
-            until = min(end, datetime.combine(start.date() + DAY, time.min, tzinfo=timezone.utc))
+            until = min(end, datetime.combine(start.date() + DAY, time.min, tzinfo=UTC))
             sums[(start.date(), project, user, queue)] += billing * (to_ms(until) - to_ms(start))
             start = until
     UsageDay.objects.filter(day__gte=first).delete()
@@ -40,7 +40,9 @@ def roll_up(now: datetime, *, days: int = 2) -> int:
 
 def retain(now: datetime, *, days: int) -> int:
     """Events older than ``days``, and the progress and log ticks older than an hour, are gone; returns how many."""
-    old = Event.objects.filter(Q(at__lt=now - days * DAY) | Q(type__in=["progress", "log"], at__lt=now - timedelta(hours=1)))
+    old = Event.objects.filter(
+        Q(at__lt=now - days * DAY) | Q(type__in=["progress", "log"], at__lt=now - timedelta(hours=1))
+    )
     # The newest row stays: its id is where every feed's numbering goes on.
     newest = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
     gone, _ = old.filter(id__lt=newest).delete()

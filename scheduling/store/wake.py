@@ -24,7 +24,7 @@ class Waiter:
         self._listening: object = None
 
     def wait(self, timeout_s: float, stop: threading.Event | None = None) -> bool:
-        """True when an event row was committed since the last call, False after ``timeout_s`` or when ``stop`` is set."""
+        """True when an event row was committed since the last call; False after ``timeout_s`` or ``stop``."""
         deadline = time.monotonic() + timeout_s
         look = self._look_postgresql if connection.vendor == "postgresql" else self._look_sqlite
         while not (stop is not None and stop.is_set()):

@@ -115,7 +115,13 @@ def test_a_preempted_attempt_goes_back_to_the_queue_and_resumes_from_its_checkpo
     saved = b.output(run, "checkpoint", b'{"step": 3}', kind="checkpoint")
     b.finished(run, "PREEMPTED", exit_code=85, checkpoint=saved, step=3, why="drain", now=b.later(5))
     job = Job.objects.get(pk=run.job)
-    assert (job.state, job.preempted, job.preempt_count, str(job.resume_id), job.resume_step) == ("QUEUED", True, 1, saved, 3)
+    assert (job.state, job.preempted, job.preempt_count, str(job.resume_id), job.resume_step) == (
+        "QUEUED",
+        True,
+        1,
+        saved,
+        3,
+    )
     b.ticked(b.later(6))
     wanted = b.beat(now=b.later(6))["desired"][0]
     launch = pool.claim("n1", wanted["attempt"], wanted["epoch"], b.later(6))

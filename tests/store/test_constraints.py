@@ -27,7 +27,9 @@ def refused(make):
 
 def test_a_gpu_has_at_most_one_open_allocation():
     run, attempt = running_attempt()
-    other = Attempt.objects.create(job=attempt.job, number=2, epoch=9, granted_at=b.NOON, remaining_s=1, ended_at=b.NOON)
+    other = Attempt.objects.create(
+        job=attempt.job, number=2, epoch=9, granted_at=b.NOON, remaining_s=1, ended_at=b.NOON
+    )
     gpu = Gpu.objects.get(uuid=run.gpus[0])
     refused(lambda: Allocation.objects.create(attempt=other, gpu=gpu, granted_at=b.NOON))
 
@@ -39,21 +41,32 @@ def test_a_job_has_at_most_one_live_attempt():
 
 def test_attempt_numbers_and_epochs_are_unique_within_a_job():
     _, attempt = running_attempt()
-    refused(lambda: Attempt.objects.create(job=attempt.job, number=1, epoch=9, granted_at=b.NOON, remaining_s=1, ended_at=b.NOON))
-    refused(lambda: Attempt.objects.create(job=attempt.job, number=2, epoch=1, granted_at=b.NOON, remaining_s=1, ended_at=b.NOON))
+    refused(
+        lambda: Attempt.objects.create(
+            job=attempt.job, number=1, epoch=9, granted_at=b.NOON, remaining_s=1, ended_at=b.NOON
+        )
+    )
+    refused(
+        lambda: Attempt.objects.create(
+            job=attempt.job, number=2, epoch=1, granted_at=b.NOON, remaining_s=1, ended_at=b.NOON
+        )
+    )
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"gpu_count": 0}, {"gpu_count": 10**6}, {"gpu_count": 3}, {"max_duration_s": 0}, {"ended_at": b.NOON}, {"project": None}],
+    [{"gpu_count": 0}, {"gpu_count": 10**6}, {"gpu_count": 3}, {"max_duration_s": 0}, {"ended_at": b.NOON},
+     {"project": None}],
     ids=["no GPU", "too many GPUs", "not the product", "no duration", "ended but waiting", "nobody's"],
 )  # fmt: skip
 def test_an_accepted_job_is_whole(wrong):
     who = b.people()
     level = Level.objects.get(queue=Queue.objects.get(name="merge"), name="Normal")
     fields = {
-        "id": uuid.uuid4(), "state": "QUEUED", "name": "x", "kind": "merge", "project": Project.objects.get(name="alpha"),
-        "user_id": who["alice"].user_id, "queue": level.queue, "level": level, "submitted_at": b.NOON, "max_duration_s": 1,
+        "id": uuid.uuid4(), "state": "QUEUED", "name": "x", "kind": "merge",
+        "project": Project.objects.get(name="alpha"),
+        "user_id": who["alice"].user_id, "queue": level.queue, "level": level,
+        "submitted_at": b.NOON, "max_duration_s": 1,
         "gpu_count": 2, "node_count": 1, "gpus_per_node": 2,
     }  # fmt: skip
     refused(lambda: Job.objects.create(**{**fields, **wrong}))

@@ -50,7 +50,10 @@ _WIRE = {
 
 @dataclass(slots=True)
 class Held:
-    """One attempt that this node holds. ``dropped``: the server wants nothing of it, so it ends without a report."""
+    """One attempt that this node holds. ``dropped``: the server wants nothing of it, so it ends without a report.
+
+    ``gone``: it ran before the node's last boot, so nothing of it can still come.
+    """
 
     ref: Ref
     phase: Phase
@@ -60,6 +63,7 @@ class Held:
     spared: bool = False
     killed: bool = False
     dropped: bool = False
+    gone: bool = False
     ending: Ending | None = None
     exited: Exited | None = None
     report: dict[str, Any] | None = None
@@ -198,6 +202,7 @@ class Held:
             "outcome": str(ending.outcome), "exit_code": _exit_code(end.exit_code, end.signal) if end else None,
             "error": ending.error[:2000], "artifacts": list(artifacts), "checkpoint": checkpoint,
             "why": why, "detail": ending.detail[:500],
+            "step": (self.exited.facts.last_step if self.exited is not None else None) or 0,
         }  # fmt: skip
         if end is not None and not end.clean:
             report["gpus_clean"] = False

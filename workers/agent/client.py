@@ -123,7 +123,7 @@ class Api:
 
         A server that ignores the range starts at 0.
         """
-        headers = {"Range": f"bytes={offset}-"} if offset else {}
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={offset}-"} if offset else {})}
         try:
             with self.http.stream(
                 "GET", path, params={"epoch": epoch}, headers=headers, timeout=TRANSFER_S
@@ -131,7 +131,10 @@ class Api:
                 if reply.is_error or reply.is_redirect:
                     reply.read()
                     raise CallFailed(refusal(reply))
-                yield (offset if reply.status_code == 206 else 0), reply.iter_bytes(2**20)
+                yield (
+                    (offset if reply.status_code == 206 else 0),
+                    reply.iter_raw(),
+                )  # as they come: what a cut leaves is kept
         except httpx.TransportError as problem:
             raise CallFailed(classify(problem)) from problem
 

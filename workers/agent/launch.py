@@ -16,7 +16,19 @@ from workers.agent.statedir import write_json
 from workers.protocol import CHECKPOINT_EXIT_CODE, Launch
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
-ALLOWED = ("PATH", "LANG", "LANGUAGE", "TZ", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CUDA_HOME")
+ALLOWED = (
+    "PATH",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "CUDA_HOME",
+    "EMEP_MERGE_THROTTLE_S",
+)  # the last slows merges down, for demonstrations and tests
 ALLOWED_PREFIXES = ("LC_", "NVIDIA_", "NCCL_", "GLOO_")
 # Frameworks that see these take the job for one of their own and act on it (scontrol, elastic restarts).
 FORBIDDEN_PREFIXES = ("SLURM_", "TORCHELASTIC_", "EMEP_")

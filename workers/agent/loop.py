@@ -65,7 +65,7 @@ class Loop:
         self.devices = devices
         self.node = node
         self.state = StateDir(settings.state)
-        self.processes = Processes(self.state, guard=settings.guard)
+        self.processes = Processes(self.state, guard=settings.guard, starts_keeper=settings.keeper == "start")
         self.api = Api(settings.server, token)
         self.bytes_api = Api(settings.server, token, connections=TRANSFERS + 1)
         self.events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()

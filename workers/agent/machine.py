@@ -110,7 +110,7 @@ class Machine:
         commands: list[m.Command] = []
         if self.clock.over(now):
             for held in list(self.attempts.values()):
-                if held.phase is not Phase.CLAIMING:
+                if held.phase in ALIVE:
                     commands += held.ask_stop("lost", now, kill_at=now + self.timings.kill_s)
         for held in list(self.attempts.values()):
             commands += held.pass_time(now)
@@ -162,8 +162,7 @@ class Machine:
     def _registration(self) -> Iterable[dict[str, Any]]:
         """``pid_alive`` is true as long as something of the attempt is still to come: a process, or its result."""
         for ref in sorted(self._reported()):
-            alive = self.attempts[ref].phase is not Phase.PREPARING
-            yield {"attempt": ref.attempt, "epoch": ref.epoch, "pid_alive": alive}
+            yield {"attempt": ref.attempt, "epoch": ref.epoch, "pid_alive": not self.attempts[ref].gone}
 
     def _load(self, flight: Flight) -> None:
         logs = 0

@@ -24,8 +24,9 @@ KEEPER_START_S = 5.0
 class Processes:
     """Starts, signals and watches jobs through the keeper of ``state``; ``guard`` is the pid the keeper is tied to."""
 
-    def __init__(self, state: StateDir, *, guard: int | None = None) -> None:
+    def __init__(self, state: StateDir, *, guard: int | None = None, starts_keeper: bool = True) -> None:
         self.state = state
+        self.starts_keeper = starts_keeper
         self.guard = guard
         self.sent = 0
         self.started_keeper_at = -KEEPER_START_S
@@ -39,7 +40,12 @@ class Processes:
             return held is None
 
     def ensure_keeper(self) -> bool:
-        """A keeper runs, or was started just now (then the answer is True); it outlives this process."""
+        """A keeper runs, or was started just now (then the answer is True); it outlives this process.
+
+        A keeper that somebody else starts is only waited for: what it is to do waits in the spool.
+        """
+        if not self.starts_keeper:
+            return False
         if boottime() - self.started_keeper_at < KEEPER_START_S or self.keeper_alive():
             return False
         self.started_keeper_at = boottime()
@@ -52,7 +58,9 @@ class Processes:
         return True
 
     def stop_keeper(self) -> None:
-        """Ask the keeper to end; it does once its last job is gone."""
+        """Ask the keeper to end, if it is ours; it does once its last job is gone."""
+        if not self.starts_keeper:
+            return
         who = read_json(self.state.keeper_file)
         if who is not None and who.get("boot_id") == self.boot and self.keeper_alive():
             with contextlib.suppress(ProcessLookupError):
@@ -127,6 +135,7 @@ class Processes:
             one.add({"type": "started", "pid": born[0]})  # told again: the first telling may have been lost
         elif (directory / "pid.json").exists() or (directory / "status.json").exists():
             one.phase = Phase.STARTING  # it has run, or could not: the keeper's status says how it ended
+            one.gone = not (directory / "status.json").exists()
         kept = read_json(directory / "tail.json")
         one.events_offset = one.events_kept = int(kept["events_offset"]) if kept is not None else 0
 

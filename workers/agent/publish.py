@@ -11,9 +11,10 @@ from workers.agent.statedir import write_json
 from workers.agent.transfer import (
     EXPERIMENT_FILE,
     FRAMEWORK_DIR,
+    WRAPPED,
     Patience,
     TransferFailed,
-    is_wrapped,
+    has_both_parts,
     publish,
     walk,
 )
@@ -62,7 +63,7 @@ def _checkpoint(api: Api, command: m.Publish, directory: Path, patience: Patienc
     if not names:
         return None
     files = {name: root / name for name in names}
-    if not is_wrapped(names):
+    if not has_both_parts(names):
         files = {FRAMEWORK_DIR + name: path for name, path in files.items()}
         files[EXPERIMENT_FILE] = directory / EXPERIMENT_FILE
         write_json(directory / EXPERIMENT_FILE, experiment(command))
@@ -76,7 +77,13 @@ def experiment(command: m.Publish) -> dict[str, Any]:
     """What was being computed, so that a checkpoint says by itself what it belongs to. No job id, no time (D35)."""
     launch = command.launch
     inputs = [{"as": item["as"], "artifact": item["artifact"]} for item in launch["inputs"]]
-    return {"kind": launch["kind"], "params": launch["params"], "inputs": inputs, "step": command.step}
+    return {
+        "layout": WRAPPED,
+        "kind": launch["kind"],
+        "params": launch["params"],
+        "inputs": inputs,
+        "step": command.step,
+    }
 
 
 def _complete(root: Path, name: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 BELLS = ("broker", "poll", "none")
 ON_TERM = ("leave", "drain")
+KEEPERS = ("start", "outside")
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
@@ -38,6 +39,7 @@ class Settings:
     on_term: str = "leave"
     run_as: str | None = None
     guard: int | None = None
+    keeper: str = "start"
     address: str = ""
     cache_bytes: int = 100 * 2**30
     disk_low_bytes: int = 2 * 2**30
@@ -71,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--on-term", help="at SIGTERM: leave (jobs go on) or drain (checkpoints first)")
     made.add_argument("--run-as", help="run jobs as this user (the agent must be root)")
     made.add_argument("--guard", help="stop with all jobs when the process with this pid is gone")
+    made.add_argument("--keeper", help="start: the agent starts a keeper where none runs; outside: somebody else does")
     made.add_argument("--address", help="where other nodes reach this one (default: its host name)")
     made.add_argument("--check", action="store_true", help="say what the agent sees and what is wrong, and end")
     return made
@@ -79,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
 # What each setting is called in the environment, where that is not simply EMEP_<NAME>.
 _ENVIRONMENT = {"token_file": "EMEP_NODE_TOKEN_FILE", "broker": "EMEP_BROKER_URL", "state": "EMEP_AGENT_STATE"}
 _NAMES = ("state", "server", "node", "token_file", "gpus", "bell", "broker", "rack", "bandwidth", "on_term", "run_as",
-          "guard", "address", "cache_bytes", "disk_low_bytes", "fabric")  # fmt: skip
+          "guard", "keeper", "address", "cache_bytes", "disk_low_bytes", "fabric")  # fmt: skip
 
 
 def load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
@@ -144,7 +147,7 @@ def _check(given: dict[str, Any], problems: list[str]) -> None:
         problems.append(f"server: an address like http://head:8000, not {given['server']!r}")
     if "node" in given and not _NODE.fullmatch(str(given["node"])):
         problems.append("node: letters, digits, dot, dash and underscore, at most 63")
-    for name, choices in (("bell", BELLS), ("on_term", ON_TERM)):
+    for name, choices in (("bell", BELLS), ("on_term", ON_TERM), ("keeper", KEEPERS)):
         if name in given and given[name] not in choices:
             problems.append(f"{name}: one of {', '.join(choices)}, not {given[name]!r}")
     if given.get("bell") == "broker" and not given.get("broker"):

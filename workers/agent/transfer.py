@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from workers.agent.client import Api, CallFailed
 from workers.agent.messages import Failure, FailureKind
-from workers.agent.statedir import Ref
+from workers.agent.statedir import Ref, read_json
 from workers.protocol import FileEntry, UnsafePath, check_path
 
 T = TypeVar("T")
@@ -88,8 +88,7 @@ class Fetcher:
         fresh = directory.with_name("restoring")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
-        names = [entry["path"] for entry in resume["files"]]
-        wrapped = is_wrapped(names)
+        wrapped = any(self._says_wrapped(resume, entry) for entry in resume["files"])
         for entry in resume["files"]:
             path = _safe(entry["path"])
             if wrapped and path == EXPERIMENT_FILE:
@@ -99,6 +98,12 @@ class Fetcher:
             shutil.copyfile(self.cached(str(resume["artifact"]), entry), target)
         shutil.rmtree(directory, ignore_errors=True)
         fresh.replace(directory)
+
+    def _says_wrapped(self, resume: dict[str, Any], entry: FileEntry) -> bool:
+        if entry["path"] != EXPERIMENT_FILE:
+            return False
+        document = read_json(self.cached(str(resume["artifact"]), entry))
+        return document is not None and document.get("layout") == WRAPPED
 
     def cached(self, artifact: str, entry: FileEntry) -> Path:
         """The cache's file with this content, fetched if it isn't there, fetched again if somebody changed it."""
@@ -188,10 +193,12 @@ def _safe(path: str, *, one: bool = False) -> str:
 
 EXPERIMENT_FILE = "experiment.json"
 FRAMEWORK_DIR = "framework/"
+# In an experiment.json written here and not by the job: only the other part is restored, to where it was.
+WRAPPED = "wrapped"
 
 
-def is_wrapped(names: Iterable[str]) -> bool:
-    """Whether a checkpoint has the two parts of D8 (experiment and framework), so that only the second is restored."""
+def has_both_parts(names: Iterable[str]) -> bool:
+    """Whether a job has laid out its checkpoint in the two parts of D8 (experiment and framework) by itself."""
     found = set(names)
     return EXPERIMENT_FILE in found and all(n == EXPERIMENT_FILE or n.startswith(FRAMEWORK_DIR) for n in found)
 

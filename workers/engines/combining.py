@@ -18,6 +18,7 @@ from workers.engines.tensors import TensorInputs
 
 REDUCTION_CHUNK = 1 << 20
 _BLOCK = 1 << 15
+_GLANCE = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +64,30 @@ class Values:
     dtype: torch.dtype
     device: torch.device
 
-    def read(self, start: int, stop: int, dtype: torch.dtype | None = None) -> list[torch.Tensor]:
-        """The stretch of every model in the arithmetic type (or ``dtype``), free to be overwritten."""
-        wanted = dtype or self.dtype
+    def read(self, start: int, stop: int) -> list[torch.Tensor]:
+        """The stretch of every model in the arithmetic type, free to be overwritten."""
         models = range(len(self.inputs.models))
-        return [self.inputs.stored(i, start, stop).to(self.device).to(wanted) for i in models]
+        return [self.inputs.stored(i, start, stop).to(self.device).to(self.dtype) for i in models]
 
     def gram(self, scales: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float, float]:
         """``a·b``, ``a·a`` and ``b·b`` of the first two models, each input times its scale, in float64."""
         totals = [0.0, 0.0, 0.0]
         for start, stop in stretches(self.inputs.numel, REDUCTION_CHUNK):
-            a, b = self.read(start, stop, torch.float64)
-            for x, scale in zip((a, b), scales, strict=True):
-                if scale != 1.0:
-                    x.mul_(scale)
-            for k, (x, y) in enumerate(((a, b), (a, a), (b, b))):
-                totals[k] += _dot(x, y)
+            a, b = (self.inputs.stored(i, start, stop).to(self.device) for i in (0, 1))
+            dots = [
+                _dots(x.double(), y.double(), scales) for x, y in zip(a.split(_BLOCK), b.split(_BLOCK), strict=True)
+            ]
+            for k, sums in enumerate(torch.stack(dots).t().tolist()):
+                totals[k] += math.fsum(sums) if all(map(math.isfinite, sums)) else sum(sums)
         return totals[0], totals[1], totals[2]
 
 
-def _dot(x: torch.Tensor, y: torch.Tensor) -> float:
-    """Dot product by blocks too small to be split over threads, so that their number can't change the bits."""
-    blocks = [torch.dot(p, q) for p, q in zip(x.split(_BLOCK), y.split(_BLOCK), strict=True)]
-    sums = torch.stack(blocks).tolist()
-    return math.fsum(sums) if all(map(math.isfinite, sums)) else sum(sums)
+def _dots(x: torch.Tensor, y: torch.Tensor, scales: tuple[float, float]) -> torch.Tensor:
+    """The three dot products of one block, which is too small to be split over threads: their number must not
+    change the bits. It also stays in the cache."""
+    if scales != (1.0, 1.0):
+        x, y = x * scales[0], y * scales[1]
+    return torch.stack([torch.dot(x, y), torch.dot(x, x), torch.dot(y, y)])
 
 
 def finite(x: torch.Tensor, as_dtype: torch.dtype | None = None) -> bool:
@@ -98,10 +99,10 @@ def finite(x: torch.Tensor, as_dtype: torch.dtype | None = None) -> bool:
 
 
 def bit_equal(inputs: TensorInputs) -> bool:
-    """Do all models store the same bits? Stops at the first stretch that differs."""
+    """Do all models store the same bits? Stops at the first stretch that differs, and looks at a short one first."""
     if len({spec.dtype for spec in inputs.specs}) > 1:
         return False
-    for start, stop in stretches(inputs.numel, REDUCTION_CHUNK):
+    for start, stop in ((0, min(_GLANCE, inputs.numel)), *stretches(inputs.numel, REDUCTION_CHUNK)):
         first = inputs.stored(0, start, stop).view(torch.uint8)
         if any(
             not torch.equal(first, inputs.stored(i, start, stop).view(torch.uint8))

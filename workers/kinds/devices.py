@@ -20,6 +20,8 @@ def prepare_devices(gpu_count: int) -> tuple[list[torch.device], str]:
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010  it has no type
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)  # spinning threads of several jobs on few cores slow each other down many times
     if gpu_count and torch.cuda.is_available():
         devices = [torch.device("cuda", i) for i in range(torch.cuda.device_count())]
         return devices, f"computing on {len(devices)} CUDA devices ({torch.cuda.get_device_name(0)})"

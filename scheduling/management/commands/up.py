@@ -42,7 +42,9 @@ class Command(BaseCommand):
         for name, secret in prepared.fresh_users.items():
             self._say(f"  sign in as {name:<6} password {secret['password']}")
         if prepared.fresh_users:
-            self._say("\n  These passwords are shown this once. Change one: .venv/bin/python manage.py changepassword NAME")
+            self._say(
+                "\n  These passwords are shown this once. Change one: .venv/bin/python manage.py changepassword NAME"
+            )
         self._say(f"  For scripts, with tokens and model ids: {settings.DATA_DIR / 'demo.json'}")
         self._say(f"  Logs: {settings.DATA_DIR / 'logs'}   Stop: Ctrl-C\n")
 

@@ -100,7 +100,7 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
     )
     if not ended or job is None:
         return None
-    if job.state == JobState.DISPATCHING and how.outcome == "SUCCEEDED":
+    if job.state == JobState.DISPATCHING and how.outcome in ("SUCCEEDED", "TIMED_OUT"):  # "started" was lost
         step(job, JobEvent.START, now, actor=actor, attempt=attempt_id, fields={"started_at": job.started_at or now})
     held = list(Allocation.objects.filter(attempt_id=attempt_id, released_at__isnull=True))
     Allocation.objects.filter(pk__in=[a.pk for a in held]).update(released_at=now)
@@ -134,7 +134,9 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
     return _move_job(job, attempt, how, verdict, now=now, actor=actor)
 
 
-def _move_job(job: Job, attempt: Attempt, how: End, verdict: Aftermath, *, now: datetime, actor: str) -> JobState | None:
+def _move_job(
+    job: Job, attempt: Attempt, how: End, verdict: Aftermath, *, now: datetime, actor: str
+) -> JobState | None:
     """The job's step after the attempt, with its outputs published when it succeeded."""
     ran = to_ms(now) - to_ms(attempt.started_at) if attempt.started_at else 0
     fields: dict[str, Any] = {

@@ -68,7 +68,9 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
         g.uuid: g
         for g in Gpu.objects.select_related("node")
         .filter(
-            uuid__in=[u for s in starts for u in s.gpus], state=GpuState.HEALTHY, node__state=NodeState.READY,
+            uuid__in=[u for s in starts for u in s.gpus],
+            state=GpuState.HEALTHY,
+            node__state=NodeState.READY,
             node__live__leaving=False,
         )
         .exclude(allocations__released_at__isnull=True, allocations__id__isnull=False)
@@ -113,5 +115,3 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
         progress_step=F("resume_step"),
     )  # fmt: skip
     journal.write(notes, now)
-
-

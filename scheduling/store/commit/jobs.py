@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from scheduling.core.lifecycle import JobEvent, JobState
@@ -17,6 +18,7 @@ from scheduling.store.commit.transitions import lock_job, step
 from scheduling.store.load import policy_of
 
 RAW_LIMIT = 64 * 1024
+CANCEL_GRACE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,17 @@ def _made_by(user_id: int, key: Key) -> Created | None:
 
 @transaction.atomic
 def reject(
-    *, name: str, kind: str, raw: str, errors: list[dict[str, Any]], project: str | None, user_id: int,
-    now: datetime, actor: str,
+    *,
+    name: str,
+    kind: str,
+    raw: str,
+    errors: list[dict[str, Any]],
+    project: str | None,
+    user_id: int,
+    now: datetime,
+    actor: str,
 ) -> UUID:
-    """A REJECTED job for the audit (D28): the body up to 64 KB and every reason; unknown references stay null."""  # fmt: skip
+    """A REJECTED job for the audit (D28): the body up to 64 KB, every reason; unknown references null."""  # fmt: skip
     home = Project.objects.filter(name=project, members=user_id).first() if project else None
     job = Job.objects.create(
         state=JobState.REJECTED, name=name[:100] or "unnamed", kind=kind[:31], raw=raw[:RAW_LIMIT], errors=errors,
@@ -123,8 +132,8 @@ def cancel(job_id: UUID, *, actor: str, now: datetime, force: bool) -> tuple[Job
         if not attempt.nodes.filter(claimed_at__isnull=False).exists():
             end(attempt.pk, attempt.epoch, End("CANCELLED", why="cancel"), now=now, actor=actor, policy=policy_of())
         else:
-            grace = job.queue.grace_s if job.queue else 0.0
-            ask_to_stop(attempt, "cancel", now, grace_s=min(grace, 30.0), force=force or attempt.action == "kill")
+            grace = min(CANCEL_GRACE_S * settings.TIME_SCALE, job.queue.grace_s if job.queue else 0.0)
+            ask_to_stop(attempt, "cancel", now, grace_s=grace, force=force or attempt.action == "kill")
     job.refresh_from_db()
     return JobState(job.state), True
 

@@ -71,10 +71,10 @@ def _inventory(node: Node, gpus: Sequence[Mapping[str, Any]], now: datetime) -> 
                              message=f"{g['model']} is HEALTHY", data={"to": "HEALTHY"})
             )  # fmt: skip
     gone = Gpu.objects.filter(node=node).exclude(uuid__in=seen).exclude(state=GpuState.RETIRED)
-    for g in list(gone):
+    for row in list(gone):
         notes.append(
-            journal.Note("gpu_state", "gpu", g.uuid, node=node.name, actor=f"node {node.name}",
-                         message="not reported by its node any more", data={"from": g.state, "to": "RETIRED"})
+            journal.Note("gpu_state", "gpu", row.uuid, node=node.name, actor=f"node {node.name}",
+                         message="not reported by its node any more", data={"from": row.state, "to": "RETIRED"})
         )  # fmt: skip
     gone.update(state=GpuState.RETIRED, why="not reported by its node any more", version=F("version") + 1)
     journal.write(notes, now)

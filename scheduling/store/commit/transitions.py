@@ -15,12 +15,21 @@ from scheduling.store import journal
 
 def lock_job(job_id: UUID) -> Job | None:
     """The job's row, locked until the transaction ends (SQLite locks the whole file anyway)."""
-    return Job.objects.select_for_update(of=("self",)).select_related("project", "queue", "user").filter(pk=job_id).first()
+    return (
+        Job.objects.select_for_update(of=("self",)).select_related("project", "queue", "user").filter(pk=job_id).first()
+    )
 
 
 def step(
-    job: Job, event: JobEvent, now: datetime, *, actor: str, message: str = "", data: dict[str, Any] | None = None,
-    fields: dict[str, Any] | None = None, attempt: UUID | None = None,
+    job: Job,
+    event: JobEvent,
+    now: datetime,
+    *,
+    actor: str,
+    message: str = "",
+    data: dict[str, Any] | None = None,
+    fields: dict[str, Any] | None = None,
+    attempt: UUID | None = None,
 ) -> JobState | None:
     """The job is in the state that ``event`` leads to, with its event row; None and unchanged where that is illegal.
 

@@ -43,7 +43,9 @@ class Actor:
 
 def actor_of(user: Any, scopes: frozenset[str] | None = None) -> Actor:
     """The actor behind a user row, with memberships and permissions read now."""
-    rows = list(Membership.objects.filter(user=user).values_list("project__name", "level_cap").order_by("project__name"))
+    rows = list(
+        Membership.objects.filter(user=user).values_list("project__name", "level_cap").order_by("project__name")
+    )
     if user.is_superuser:
         projects = tuple(Project.objects.order_by("name").values_list("name", flat=True))
     else:
@@ -80,7 +82,9 @@ def actor_by_id(user_id: int) -> Actor | None:
 
 def node_of_token(token_sha256: str) -> str | None:
     """The node whose token has this sha256."""
-    return Node.objects.filter(token_sha256=token_sha256).exclude(token_sha256="").values_list("name", flat=True).first()
+    return (
+        Node.objects.filter(token_sha256=token_sha256).exclude(token_sha256="").values_list("name", flat=True).first()
+    )
 
 
 def tokens_of(user_id: int) -> list[dict[str, Any]]:

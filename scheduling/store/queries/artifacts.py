@@ -98,7 +98,9 @@ def lineage(actor: Actor, artifact: Artifact, depth: int = 20) -> dict[str, Any]
             following |= {link.parent_id, link.child_id}
         frontier = following - seen
     for a in visible(actor).filter(pk__in=seen):
-        nodes[str(a.pk)] = {k: v for k, v in as_dict(a).items() if k in ("id", "name", "kind", "size", "sha256", "job", "meta")}
+        nodes[str(a.pk)] = {
+            k: v for k, v in as_dict(a).items() if k in ("id", "name", "kind", "size", "sha256", "job", "meta")
+        }
     return {"artifact": str(artifact.pk), "nodes": list(nodes.values()),
             "edges": [e for e in edges if e["parent"] in nodes and e["child"] in nodes]}  # fmt: skip
 

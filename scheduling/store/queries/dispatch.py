@@ -66,7 +66,10 @@ def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> di
         "node_rank": part.rank,
         "node_count": job.node_count,
         "nproc": 1,
-        "inputs": [{"artifact": i["artifact"], "as": i["as"], "name": i["name"], "files": files.get(i["artifact"], [])} for i in wanted],
+        "inputs": [
+            {"artifact": i["artifact"], "as": i["as"], "name": i["name"], "files": files.get(i["artifact"], [])}
+            for i in wanted
+        ],
         "resume": resume,
         "remaining_s": float(attempt.remaining_s),
         "grace_s": min(grace_s, job.queue.grace_s) if job.queue else grace_s,

@@ -170,7 +170,8 @@ def one(actor: Actor, job_id: str) -> Job | None:
 
 
 def filtered(actor: Actor, wanted: Mapping[str, str]) -> QuerySet[Job]:
-    """Visible jobs, newest first, by ``state`` (comma-separated; ``waiting``, ``live``, ``ended``), ``kind``, ``queue``,
+    """Visible jobs, newest first, by ``state`` (comma-separated; ``waiting``, ``live``, ``ended``), ``kind``,
+    ``queue``,
     ``project``, ``user`` and ``q`` (part of the name, or of the id)."""
     jobs = visible(actor).order_by("-submitted_at", "-id")
     groups: dict[str, Iterable[str]] = {
@@ -181,7 +182,12 @@ def filtered(actor: Actor, wanted: Mapping[str, str]) -> QuerySet[Job]:
     if state := wanted.get("state"):
         names = [n for part in state.split(",") for n in groups.get(part.lower(), [part.upper()])]
         jobs = jobs.filter(state__in=names)
-    for field, lookup in (("kind", "kind"), ("queue", "queue__name"), ("project", "project__name"), ("user", "user__username")):
+    for field, lookup in (
+        ("kind", "kind"),
+        ("queue", "queue__name"),
+        ("project", "project__name"),
+        ("user", "user__username"),
+    ):
         if value := wanted.get(field):
             jobs = jobs.filter(**{lookup: actor.username if (field, value) == ("user", "me") else value})
     if q := wanted.get("q"):
@@ -241,9 +247,13 @@ def log(job: Job, *, attempt: int | None, rank: int = 0, offset: int = 0, limit:
         return {"attempt": attempt, "offset": 0, "next": 0, "text": "", "eof": True}
     pieces: list[str] = []
     at, taken = offset, 0
-    for chunk in LogChunk.objects.filter(attempt=run, rank=rank, offset__gte=_start(run, rank, offset)).order_by("offset"):
+    for chunk in LogChunk.objects.filter(attempt=run, rank=rank, offset__gte=_start(run, rank, offset)).order_by(
+        "offset"
+    ):
         raw = chunk.text.encode()
-        pieces.append(raw[max(0, offset - chunk.offset) :].decode("utf-8", "replace") if chunk.offset < offset else chunk.text)
+        pieces.append(
+            raw[max(0, offset - chunk.offset) :].decode("utf-8", "replace") if chunk.offset < offset else chunk.text
+        )
         taken += chunk.size
         at = chunk.offset + chunk.size
         if taken >= limit:

@@ -21,14 +21,19 @@ def jobs(ids: Collection[str], now: datetime) -> dict[str, dict[str, Any]]:
     if not ids:
         return {}
     holds = queries.holds_now()
-    rows = queries.full(Job.objects.select_related("project", "user", "queue", "level")).filter(pk__in=[UUID(i) for i in ids])
+    rows = queries.full(Job.objects.select_related("project", "user", "queue", "level")).filter(
+        pk__in=[UUID(i) for i in ids]
+    )
     return {str(job.pk): queries.as_dict(job, holds=holds, now=now) for job in rows}
 
 
 def log_ends(ids: Collection[str]) -> dict[str, dict[str, int]]:
     """Per job, the number of its newest attempt and how many bytes of log are kept of it."""
     rows = Attempt.objects.filter(job_id__in=[UUID(i) for i in ids]).order_by("number")
-    return {str(job): {"attempt": number, "end": end} for job, number, end in rows.values_list("job_id", "number", "log_bytes")}
+    return {
+        str(job): {"attempt": number, "end": end}
+        for job, number, end in rows.values_list("job_id", "number", "log_bytes")
+    }
 
 
 def nodes(names: Collection[str]) -> list[dict[str, Any]]:

@@ -111,7 +111,8 @@ def queues(now: datetime) -> list[dict[str, Any]]:
         for level in q.levels.all():
             n, oldest = waiting.get((q.name, level.name), (0, None))
             levels.append(
-                {"name": level.name, "value": level.value, "waiting": n, "running": running.get((q.name, level.name), 0),
+                {"name": level.name, "value": level.value, "waiting": n,
+                 "running": running.get((q.name, level.name), 0),
                  "oldest_wait_s": round((now - oldest).total_seconds(), 1) if oldest else None}
             )  # fmt: skip
         rows.append(
@@ -182,7 +183,7 @@ def limits() -> dict[str, Any]:
     from_rows = Gpu.objects.exclude(state=GpuState.RETIRED)
     groups = from_rows.exclude(nvlink_group_id=None).values("nvlink_group_id").annotate(n=Count("id"))
     per_node = from_rows.values("node").annotate(n=Count("id"))
-    memory = sorted({g for g in from_rows.values_list("memory_mib", flat=True)})
+    memory = sorted(set(from_rows.values_list("memory_mib", flat=True)))
     return {
         "gpus": from_rows.count(),
         "largest_group": max((g["n"] for g in groups if g["n"] > 1), default=0),

@@ -41,7 +41,7 @@ def test_the_pause_ends_after_the_outage_grace() -> None:
 
 def test_silence_after_refusals_counts_again() -> None:
     clock = refused_every(3.0, ACKNOWLEDGED, 110.0, 140.0).silent()
-    assert clock.refused(170.0, T).deadline == clock.deadline
+    assert clock.refused(165.0, T).deadline == clock.deadline
 
 
 def test_a_refusal_just_before_the_fence_leaves_time_for_the_next_call() -> None:

@@ -139,7 +139,7 @@ def test_409_reregister_makes_the_node_register_again() -> None:
     ring(world)
     world.tell(m.CallFailed(m.Failure(m.FailureKind.STATUS, "reregister", 409, "reregister")))
     world.pass_to(1.0)
-    assert of(world.last, m.SendRegister)[0].attempts == ({"attempt": "a1", "epoch": 1, "pid_alive": True},)
+    assert world.count(m.SendRegister)[-1].attempts == ({"attempt": "a1", "epoch": 1, "pid_alive": True},)
 
 
 def test_a_reply_with_impossible_timings_is_an_error_and_the_node_asks_again_later() -> None:
@@ -188,7 +188,7 @@ def test_a_fenced_job_is_reported_lost_even_if_it_saved_itself() -> None:
 
 
 def test_an_hour_of_explicit_refusals_fences_only_after_the_outage_grace() -> None:
-    world = World().running()
+    world = World().running(remaining_s=1e6)
     ring(world)
     while world.now < 1000.0 + T.outage_grace_s:
         world.tell(m.CallFailed(REFUSED))
@@ -506,6 +506,11 @@ def test_a_restarted_agent_names_its_jobs_at_registration_and_does_not_claim_the
     world.registered()
     world.beat(run())
     assert world.count(m.Claim) == []
+
+
+def test_a_job_from_before_the_nodes_last_boot_is_told_as_dead() -> None:
+    world = World([left_by_another(Phase.STARTING, gone=True)], deadline=1040.0)
+    assert world.tell(m.Tick()) == [m.SendRegister(({"attempt": "a1", "epoch": 1, "pid_alive": False},))]
 
 
 def test_a_job_the_server_no_longer_wants_is_killed_at_registration() -> None:

@@ -24,9 +24,7 @@ gpus:
   - {uuid: SIM-1, model: Simulated 80, memory: 80GiB, nvlink_group_id: g0}
 """
 PRELUDE = "import json, os, sys, time, signal, pathlib\n" + (
-    "E = os.environ\n"
-    "def say(**event):\n"
-    "    with open(E['EMEP_EVENTS'], 'a') as f: f.write(json.dumps(event) + '\\n')\n"
+    "E = os.environ\ndef say(**event):\n    with open(E['EMEP_EVENTS'], 'a') as f: f.write(json.dumps(event) + '\\n')\n"
 )
 WORKS = """
 out = pathlib.Path(E['EMEP_OUTPUT_DIR']) / 'model'; out.mkdir()
@@ -165,6 +163,38 @@ def test_a_killed_agents_job_goes_on_and_the_next_agent_delivers_its_end(tmp_pat
         report = finished(server)
         assert (report["outcome"], report["exit_code"], report["detail"]) == ("PREEMPTED", 85, "confirmed")
         assert server.claims == ["a1"]
+
+
+def test_a_final_report_survives_the_agents_death_while_the_server_is_away(tmp_path: Path) -> None:
+    with node(tmp_path) as (server, one):
+        server.grant(launch_of(argv=script(STOPPABLE)))
+        agent = one.start_agent()
+        running(server, one)
+        server.want("a1", "stop", "cancel")
+        until(lambda: one.file("stop.json"), "the stop on record")
+        server.fault = "503"
+        until(lambda: one.file("report.json"), "the report on disk")
+        agent.kill()
+        agent.wait()
+        one.start_agent()
+        server.fault = None
+        assert finished(server)["outcome"] == "CANCELLED"
+        until(lambda: not list(one.state.attempts.iterdir()), "the wiped attempt")
+        assert len(server.got("finished")) == 1
+
+
+def test_a_keeper_from_outside_is_waited_for_and_not_started(tmp_path: Path) -> None:
+    with node(tmp_path) as (server, one):
+        server.grant(launch_of(argv=script("print('ran', flush=True)")))
+        one.start_agent("--keeper", "outside")
+        until(lambda: list(one.state.spool.glob("*.json")), "the command in the spool")
+        assert not one.keeper_alive()
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", "workers", "keeper", "--state", str(one.state.root)], cwd=ROOT
+        )  # fmt: skip
+        assert finished(server)["outcome"] == "SUCCEEDED"
+        keeper.terminate()
+        assert keeper.wait(30) == 0
 
 
 def test_a_preempted_jobs_checkpoint_is_uploaded_in_two_parts(tmp_path: Path) -> None:

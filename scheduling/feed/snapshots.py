@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from scheduling.feed.messages import Item
-from scheduling.store.clock import to_ms
-from scheduling.store.queries import live, pool
+from scheduling.feed.messages import Item, Subscription, Type
+from scheduling.store.clock import now, to_ms
+from scheduling.store.queries import events, live, pool
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.events import Change
 
@@ -29,7 +30,10 @@ def head_items(nodes: list[dict[str, Any]], now: datetime) -> list[Item]:
     """The queues, and the scheduler's last tick with the board's headline."""
     at, queues, tick = to_ms(now), pool.queues(now), pool.scheduler(now)
     headline = pool.headline(nodes, queues, tick, now)
-    return [*(Item("queue", q["name"], at, q) for q in queues), Item("tick", "scheduler", at, {**tick, "headline": headline})]
+    return [
+        *(Item("queue", q["name"], at, q) for q in queues),
+        Item("tick", "scheduler", at, {**tick, "headline": headline}),
+    ]
 
 
 def board(now: datetime) -> list[Item]:
@@ -41,7 +45,10 @@ def board(now: datetime) -> list[Item]:
 def job_items(ids: Collection[str], now: datetime) -> list[Item]:
     """The jobs of those ids, each with the length of its log."""
     ends = live.log_ends(ids)
-    return [Item("job", i, d["version"], d, project=d["project"] or "", log=ends.get(i)) for i, d in live.jobs(ids, now).items()]
+    return [
+        Item("job", i, d["version"], d, project=d["project"] or "", log=ends.get(i))
+        for i, d in live.jobs(ids, now).items()
+    ]
 
 
 def shown_to(actor: Actor, item: Item) -> Item | None:
@@ -70,9 +77,58 @@ def touched(changes: Iterable[Change], nodes: Mapping[str, Mapping[str, Any]]) -
             jobs.add(change.object_id)
             if change.type not in ("progress", "log"):
                 names |= holders.get(change.object_id, set())
-            names |= {homes[u] for u in change.data.get("gpus") or () if u in homes} if change.type == "granted" else set()
+            names |= (
+                {homes[u] for u in change.data.get("gpus") or () if u in homes} if change.type == "granted" else set()
+            )
         elif change.object == "node":
             names.add(change.object_id)
         elif change.object == "gpu" and change.object_id in homes:
             names.add(homes[change.object_id])
     return jobs, names
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a page is sent to begin with, as of event ``seq``; ``job_known`` is False for a job that is not there."""
+
+    seq: int
+    items: tuple[Item, ...]
+    job_known: bool = True
+
+
+def take(actor: Actor, wanted: Subscription, since: int) -> tuple[Type, Taken]:
+    """The subscribed objects as they are now: all as a snapshot, or, when everything after event ``since`` can still
+    be told, only those that changed after it."""
+    seq, moment = events.newest(), now()
+    replay = since > 0 and events.can_replay(since)
+    changes = events.since(max(0, since - events.LATE_IDS)) if replay else []
+    items: list[Item] = []
+    if wanted.board:
+        items += _board_after(changes, moment) if replay else board(moment)
+    ids = {c.object_id for c in changes if c.object == "job"} if wanted.jobs else set()
+    watched = job_items({wanted.job}, moment) if wanted.job and _is_id(wanted.job) else []
+    known = not wanted.job or any(shown_to(actor, i) for i in watched)
+    items += job_items(ids - {wanted.job or ""}, moment)
+    items += watched
+    shown = tuple(s for i in items if (s := shown_to(actor, i)))
+    return ("change" if replay else "snapshot"), Taken(seq, shown, known)
+
+
+def _board_after(changes: list[Change], moment: datetime) -> list[Item]:
+    """The nodes that the changes are about or that have sent samples since, the queues and the last tick."""
+    nodes = {n["name"]: n for n in pool.pool()}
+    jobs, names = touched(changes, nodes)
+    names |= {g["node"] for d in live.jobs(jobs, moment).values() for g in d["gpus"]}
+    names |= set(pool.sampled_after(changes[0].at)) if changes else set()
+    return [
+        *node_items([nodes[n] for n in sorted(names) if n in nodes], moment),
+        *head_items(list(nodes.values()), moment),
+    ]
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,93 @@
+"""Artifacts and uploads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from scheduling.api.shapes.jobs import FileShape
+
+
+class ArtifactShape(serializers.Serializer[Any]):
+    """A set of files known by the digest of their manifest."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    project = serializers.CharField()
+    size = serializers.IntegerField()
+    sha256 = serializers.CharField(help_text="Of the canonical manifest.")
+    digest = serializers.CharField()
+    files = FileShape(many=True)
+    meta = serializers.JSONField()
+    created_at = serializers.DateTimeField()
+    user = serializers.CharField(allow_null=True)
+    job = serializers.UUIDField(allow_null=True)
+    verified_at = serializers.DateTimeField(allow_null=True)
+    corrupt = serializers.BooleanField()
+
+
+class AnnouncedFile(serializers.Serializer[Any]):
+    """A file that will be sent; with its sha256 here, bytes that are known already need not be."""
+
+    path = serializers.CharField()
+    size = serializers.IntegerField()
+    sha256 = serializers.CharField(required=False)
+
+
+class UploadRequest(serializers.Serializer[Any]):
+    """An artifact that will be sent."""
+
+    name = serializers.CharField()
+    kind = serializers.CharField(required=False)
+    project = serializers.CharField()
+    meta = serializers.JSONField(required=False)
+    files = AnnouncedFile(many=True)
+
+
+class UploadShape(serializers.Serializer[Any]):
+    """An open upload and how many bytes of each file are here."""
+
+    upload = serializers.UUIDField()
+    have = serializers.DictField(child=serializers.IntegerField())
+
+
+class OffsetShape(serializers.Serializer[Any]):
+    """Where to go on."""
+
+    offset = serializers.IntegerField()
+
+
+class CommitRequest(serializers.Serializer[Any]):
+    """The sha256 of each file, by path; may be left out for those announced with one."""
+
+    sha256 = serializers.DictField(child=serializers.CharField(), required=False)
+
+
+class LineageNode(serializers.Serializer[Any]):
+    """An ancestor or descendant."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    size = serializers.IntegerField()
+    sha256 = serializers.CharField()
+    job = serializers.UUIDField(allow_null=True)
+    meta = serializers.JSONField()
+
+
+class LineageEdge(serializers.Serializer[Any]):
+    """`child` was made from `parent`."""
+
+    parent = serializers.UUIDField()
+    child = serializers.UUIDField()
+    role = serializers.CharField()
+
+
+class LineageShape(serializers.Serializer[Any]):
+    """What an artifact was made from, and what was made from it."""
+
+    artifact = serializers.UUIDField()
+    nodes = LineageNode(many=True)
+    edges = LineageEdge(many=True)

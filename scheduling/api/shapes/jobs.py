@@ -1,0 +1,183 @@
+"""Jobs: the request, the job, its runs, events and log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from scheduling.api.shapes.common import FieldProblem
+
+
+class JobRequest(serializers.Serializer[Any]):
+    """What is asked for. Unknown fields are an error that names the nearest known one."""
+
+    kind = serializers.CharField(help_text="merge")
+    name = serializers.CharField(required=False)
+    project = serializers.CharField(required=False, help_text="May be left out by a member of exactly one project.")
+    queue = serializers.CharField(required=False, help_text="By default the kind's own queue.")
+    priority = serializers.CharField(required=False)
+    purpose = serializers.CharField(required=False, allow_null=True)
+    gpu_count = serializers.IntegerField(required=False)
+    node_count = serializers.IntegerField(required=False)
+    gpus_per_node = serializers.IntegerField(required=False)
+    gpu_memory_min = serializers.CharField(required=False, help_text="Per GPU, installed: 40GiB, 80GB, bytes.")
+    nvlink_required = serializers.BooleanField(required=False)
+    nvlink_exclusive = serializers.BooleanField(required=False)
+    affinity = serializers.JSONField(required=False)
+    max_duration = serializers.CharField(required=False, help_text="4h, 90m, 1h30m, PT4H, seconds.")
+    retries = serializers.IntegerField(required=False)
+    preemptible = serializers.BooleanField(required=False)
+    params = serializers.JSONField(required=False, help_text="By kind; a merge: strategy, models, t or weights, ...")
+
+
+class GpuOfJob(serializers.Serializer[Any]):
+    """A GPU of an attempt."""
+
+    node = serializers.CharField()
+    uuid = serializers.CharField()
+    index = serializers.IntegerField()
+    model = serializers.CharField()
+    nvlink_group_id = serializers.CharField(allow_null=True)
+    rack_id = serializers.CharField()
+
+
+class ProgressShape(serializers.Serializer[Any]):
+    """How far the running attempt is."""
+
+    step = serializers.IntegerField()
+    total = serializers.IntegerField()
+    unit = serializers.CharField()
+    rate = serializers.FloatField(allow_null=True)
+    eta_s = serializers.FloatField(allow_null=True)
+
+
+class ReasonShape(serializers.Serializer[Any]):
+    """Why a job does not run now."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    numbers = serializers.JSONField()
+
+
+class FileShape(serializers.Serializer[Any]):
+    """One file of an artifact."""
+
+    path = serializers.CharField()
+    size = serializers.IntegerField()
+    sha256 = serializers.CharField()
+
+
+class OutputShape(serializers.Serializer[Any]):
+    """An artifact that the job made."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    size = serializers.IntegerField()
+    sha256 = serializers.CharField(help_text="Of the canonical manifest.")
+    files = FileShape(many=True)
+
+
+class ScoresShape(serializers.Serializer[Any]):
+    """The scores of the three ledgers."""
+
+    queue = serializers.FloatField(allow_null=True)
+    project = serializers.FloatField(allow_null=True)
+    user = serializers.FloatField(allow_null=True)
+
+
+class JobShape(serializers.Serializer[Any]):
+    """A job and where it stands."""
+
+    id = serializers.UUIDField()
+    version = serializers.IntegerField(help_text="Rises with each change.")
+    url = serializers.CharField(help_text="Its page.")
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    state = serializers.CharField()
+    project = serializers.CharField(allow_null=True)
+    user = serializers.CharField(allow_null=True)
+    queue = serializers.CharField(allow_null=True)
+    priority = serializers.CharField(allow_null=True)
+    gpu_count = serializers.IntegerField()
+    node_count = serializers.IntegerField()
+    gpus_per_node = serializers.IntegerField()
+    gpu_memory_min = serializers.JSONField(allow_null=True)
+    gpu_memory_min_mib = serializers.IntegerField()
+    nvlink_required = serializers.BooleanField()
+    nvlink_exclusive = serializers.BooleanField()
+    max_duration = serializers.IntegerField(help_text="Seconds.")
+    affinity = serializers.JSONField(allow_null=True)
+    retries = serializers.IntegerField()
+    preemptible = serializers.BooleanField()
+    purpose = serializers.CharField(allow_null=True)
+    params = serializers.JSONField()
+    submitted_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    score = serializers.FloatField(allow_null=True)
+    deficit = serializers.FloatField(allow_null=True)
+    scores = ScoresShape()
+    preempted = serializers.BooleanField()
+    preempt_count = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    progress = ProgressShape(allow_null=True)
+    reasons = ReasonShape(many=True)
+    gpus = GpuOfJob(many=True)
+    artifacts = OutputShape(many=True)
+    outcome = serializers.CharField(allow_null=True)
+    exit_code = serializers.IntegerField(allow_null=True)
+    error = serializers.CharField(allow_null=True)
+    gpu_hours = serializers.FloatField()
+
+    def get_fields(self) -> dict[str, Any]:
+        """``errors`` is an attribute of every serializer, so the field of that name is added here."""
+        return {**super().get_fields(), "errors": FieldProblem(many=True)}
+
+
+class EventShape(serializers.Serializer[Any]):
+    """One line of a job's timeline."""
+
+    seq = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    type = serializers.CharField()
+    actor = serializers.CharField()
+    message = serializers.CharField()
+    attempt = serializers.UUIDField(allow_null=True)
+    epoch = serializers.IntegerField()
+    node = serializers.CharField(allow_null=True)
+    data = serializers.JSONField()
+
+
+class AttemptShape(serializers.Serializer[Any]):
+    """One run of a job."""
+
+    id = serializers.UUIDField()
+    number = serializers.IntegerField()
+    epoch = serializers.IntegerField()
+    granted_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    outcome = serializers.CharField(allow_null=True)
+    exit_code = serializers.IntegerField(allow_null=True)
+    error = serializers.CharField(allow_null=True)
+    log_bytes = serializers.IntegerField()
+    resumed_from = serializers.UUIDField(allow_null=True)
+    gpus = GpuOfJob(many=True)
+
+
+class LogShape(serializers.Serializer[Any]):
+    """A piece of an attempt's log; go on from `next`."""
+
+    attempt = serializers.IntegerField(allow_null=True)
+    offset = serializers.IntegerField()
+    next = serializers.IntegerField()
+    text = serializers.CharField()
+    eof = serializers.BooleanField(help_text="True when nothing more will come.")
+
+
+class CancelRequest(serializers.Serializer[Any]):
+    """How to cancel."""
+
+    force = serializers.BooleanField(required=False, help_text="At once, without a grace for a checkpoint.")

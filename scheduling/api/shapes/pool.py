@@ -1,0 +1,159 @@
+"""Nodes, GPUs, queues, shares, as the board shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+
+class HolderShape(serializers.Serializer[Any]):
+    """The job that holds a GPU, where one may know of it."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    project = serializers.CharField(allow_null=True)
+    user = serializers.CharField(allow_null=True)
+    state = serializers.CharField()
+
+
+class GpuShape(serializers.Serializer[Any]):
+    """One GPU with its newest sample."""
+
+    uuid = serializers.CharField()
+    index = serializers.IntegerField()
+    model = serializers.CharField()
+    memory_mib = serializers.IntegerField()
+    nvlink_group_id = serializers.CharField(allow_null=True)
+    state = serializers.CharField()
+    why = serializers.CharField(allow_null=True)
+    utilization = serializers.FloatField(allow_null=True)
+    memory_used_mib = serializers.IntegerField(allow_null=True)
+    temperature_c = serializers.FloatField(allow_null=True)
+    power_w = serializers.FloatField(allow_null=True)
+    error = serializers.CharField(allow_null=True)
+    busy = serializers.BooleanField()
+    job = HolderShape(allow_null=True)
+    version = serializers.IntegerField()
+
+
+class GpuDetailShape(GpuShape):
+    """One GPU, with the node it is in."""
+
+    node = serializers.CharField()
+
+
+class NodeShape(serializers.Serializer[Any]):
+    """One node with its GPUs."""
+
+    name = serializers.CharField()
+    state = serializers.CharField()
+    rack_id = serializers.CharField()
+    network_bandwidth_gbps = serializers.FloatField()
+    labels = serializers.JSONField()
+    address = serializers.CharField()
+    agent_version = serializers.CharField()
+    simulated = serializers.BooleanField()
+    registered_at = serializers.DateTimeField(allow_null=True)
+    last_heartbeat_at = serializers.DateTimeField(allow_null=True)
+    disk_low = serializers.BooleanField()
+    version = serializers.IntegerField()
+    gpus = GpuShape(many=True)
+
+
+class NodeEventShape(serializers.Serializer[Any]):
+    """Something that happened to a node or one of its GPUs."""
+
+    seq = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    type = serializers.CharField()
+    actor = serializers.CharField()
+    object = serializers.CharField()
+    object_id = serializers.CharField()
+    message = serializers.CharField()
+
+    def get_fields(self) -> dict[str, Any]:
+        """``data`` is an attribute of every serializer, so the field of that name is added here."""
+        return {**super().get_fields(), "data": serializers.JSONField()}
+
+
+class NodeDetailShape(NodeShape):
+    """One node with its newest events."""
+
+    events = NodeEventShape(many=True)
+
+
+class SchedulerShape(serializers.Serializer[Any]):
+    """The scheduler's last tick."""
+
+    last_tick_at = serializers.DateTimeField(allow_null=True)
+    age_s = serializers.FloatField(allow_null=True)
+    last_tick_ms = serializers.FloatField(allow_null=True)
+    holder = serializers.CharField(allow_null=True)
+    epoch = serializers.IntegerField()
+    alarms = serializers.JSONField()
+
+
+class PoolShape(serializers.Serializer[Any]):
+    """The pool in one sentence and in full."""
+
+    headline = serializers.CharField()
+    scheduler = SchedulerShape()
+    nodes = NodeShape(many=True)
+
+
+class LevelShape(serializers.Serializer[Any]):
+    """One level of a queue."""
+
+    name = serializers.CharField()
+    value = serializers.IntegerField()
+    waiting = serializers.IntegerField()
+    running = serializers.IntegerField()
+    oldest_wait_s = serializers.FloatField(allow_null=True)
+
+
+class QueueShape(serializers.Serializer[Any]):
+    """One queue and what is in it."""
+
+    name = serializers.CharField()
+    weight = serializers.FloatField()
+    default_level = serializers.CharField()
+    default_max_duration = serializers.IntegerField()
+    max_duration_cap = serializers.IntegerField()
+    levels = LevelShape(many=True)
+    waiting = serializers.IntegerField()
+    running = serializers.IntegerField()
+
+
+class ShareRow(serializers.Serializer[Any]):
+    """One entity of a ledger."""
+
+    name = serializers.CharField()
+    weight = serializers.FloatField()
+    active = serializers.BooleanField()
+    target_gpu_h = serializers.FloatField()
+    consumed_gpu_h = serializers.FloatField()
+    in_flight_gpu_h = serializers.FloatField()
+    deficit = serializers.FloatField(allow_null=True)
+
+
+class UserShareRow(ShareRow):
+    """One user within a project."""
+
+    project = serializers.CharField()
+
+
+class ShareShape(serializers.Serializer[Any]):
+    """The three ledgers."""
+
+    half_life_s = serializers.FloatField()
+    queues = ShareRow(many=True)
+    projects = ShareRow(many=True)
+    users = UserShareRow(many=True)
+
+
+class OperatedShape(serializers.Serializer[Any]):
+    """The node's state after the verb."""
+
+    name = serializers.CharField()
+    state = serializers.CharField()

@@ -1,0 +1,72 @@
+"""My tokens and my password."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from scheduling.store import seed
+from scheduling.store.queries import access, pages
+from scheduling.store.queries.access import Actor
+from scheduling.web.access import signed_in
+from scheduling.web.wording import amount
+
+DAYS = (7, 30, 90, 365)
+
+
+@signed_in
+def account(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """The person's tokens, never their secret, and a form for a new one."""
+    return _page(request, actor)
+
+
+@require_POST
+@never_cache
+@signed_in
+def make_token(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """A new token, shown on this answer only; or the form again with what is wrong."""
+    name = request.POST.get("name", "").strip()
+    scopes = [s for s in pages.scopes_for(actor) if s in request.POST.getlist("scope")]
+    days = request.POST.get("days", "90")
+    errors = {}
+    if not 1 <= len(name) <= 80 or not name.isprintable():
+        errors["name"] = "Give the token a name of 1 to 80 characters, such as the machine that will use it."
+    if not scopes:
+        errors["scope"] = "Choose at least one thing the token may do."
+    if days not in map(str, DAYS):
+        errors["days"] = f"Choose {', '.join(map(str, DAYS))} days."
+    if errors:
+        return _page(request, actor, errors=errors, status=422)
+    secret, _ = seed.token(actor.user_id, name, scopes, days=int(days))
+    return _page(request, actor, secret=secret)
+
+
+@require_POST
+@signed_in
+def revoke(request: HttpRequest, actor: Actor, token_id: str) -> HttpResponse:
+    """The token no longer works."""
+    if not seed.revoke(actor.user_id, token_id):
+        raise Http404("there is no such token of yours")
+    messages.success(request, "The token no longer works.")
+    return redirect("account")
+
+
+def _page(
+    request: HttpRequest, actor: Actor, *, secret: str = "", errors: dict[str, str] | None = None, status: int = 200
+) -> HttpResponse:
+    tokens = access.tokens_of(actor.user_id)
+    chosen = request.POST.getlist("scope") if errors else ["jobs:read", "jobs:submit", "artifacts:read", "pool:read"]
+    belongs = f"You belong to {' and '.join(actor.projects)}" if actor.projects else "You belong to no project yet: ask an admin"
+    context = {
+        "tokens": tokens,
+        "secret": secret,
+        "errors": errors or {},
+        "scopes": [(s, s in chosen) for s in pages.scopes_for(actor)],
+        "days": DAYS,
+        "name": request.POST.get("name", "") if errors else "",
+        "sentence": f"{belongs}; {amount(len(tokens), 'token')} can act for you.",
+    }
+    return render(request, "account.html", context, status=status)

@@ -1,0 +1,62 @@
+"""What came out, and what was it made from?"""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from scheduling.store.queries import artifacts as queries
+from scheduling.store.queries import pages
+from scheduling.store.queries.access import Actor
+from scheduling.web.access import signed_in
+from scheduling.web.job_words import files
+from scheduling.web.wording import amount, size
+
+KINDS = ("model", "checkpoint", "dataset", "eval", "output", "log")
+
+
+@signed_in
+def artifacts(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """The artifacts of one's projects, newest first, by kind, project and name."""
+    wanted = {key: request.GET.get(key, "")[:200] for key in ("kind", "project", "q")}
+    page = pages.artifact_page(actor, **wanted, after=request.GET.get("after", ""))
+    given = {k: v for k, v in wanted.items() if v}
+    context = {
+        "rows": [{**row, "read_size": size(row["size"])} for row in page.rows],
+        "following": urlencode({**given, "after": page.following}) if page.following else "",
+        "wanted": wanted,
+        "filtered": bool(given),
+        "kinds": KINDS,
+        "projects": pages.project_names(actor),
+        "sentence": _sentence(len(page.rows), more=bool(page.following), filtered=bool(given)),
+    }
+    return render(request, "artifacts.html", context)
+
+
+@signed_in
+def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpResponse:
+    """Its files with their sha256, what it was made from and what was made from it."""
+    row = queries.one(actor, str(artifact_id))
+    if row is None:
+        raise Http404("there is no such artifact in your projects")
+    shown = queries.as_dict(row)
+    family = queries.lineage(actor, row)
+    known = {n["id"]: n for n in family["nodes"]}
+    links = {
+        "parents": [{**known[e["parent"]], "role": e["role"]} for e in family["edges"] if e["child"] == shown["id"]],
+        "children": [{**known[e["child"]], "role": e["role"]} for e in family["edges"] if e["parent"] == shown["id"]],
+    }
+    made = f"A {shown['kind']} of {size(shown['size'])} in {amount(len(shown['files']), 'file')}"
+    sentence = f"{made}, made from {amount(len(links['parents']), 'parent')}." if links["parents"] else f"{made}, uploaded."
+    return render(
+        request, "artifact.html", {"artifact": shown, "files": files(shown["files"]), "sentence": sentence, **links}
+    )
+
+
+def _sentence(count: int, *, more: bool, filtered: bool) -> str:
+    if not count:
+        return "No artifact matches." if filtered else "There are no artifacts yet."
+    return f"{'The newest ' if more else ''}{amount(count, 'artifact')}{' match' if filtered and count > 1 else ''}, newest first."

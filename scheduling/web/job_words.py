@@ -1,0 +1,103 @@
+"""A job as its page and its row tell it: one sentence, and the numbers as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
+from scheduling.web.wording import amount, duration, gb, gpu_hours, size
+
+
+def shown(job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The job's dictionary with what its page and its row show beside it."""
+    began, ended = job["started_at"], job["ended_at"]
+    progress = job["progress"]
+    return {
+        **job,
+        "sentence": sentence(job, now),
+        "waited": duration(((began or ended or now) - job["submitted_at"]).total_seconds()),
+        "ran": duration(((ended or now) - began).total_seconds()) if began else "",
+        "limit": duration(job["max_duration"]) if job["max_duration"] else "",
+        "memory": gb(job["gpu_memory_min_mib"]) if job["gpu_memory_min_mib"] else "any",
+        "hours": gpu_hours(job["gpu_hours"]),
+        "percent": _percent(progress),
+        "rate": _rate(progress),
+        "eta": duration(progress["eta_s"]) if progress and progress["eta_s"] is not None else "",
+        "why": job["reasons"][0]["message"] if job["reasons"] else (job["error"] or "").split("\n")[0],
+        "over": job["state"] in TERMINAL,
+        "waiting": job["state"] in (JobState.QUEUED, JobState.HELD),
+        "live": job["state"] in LIVE,
+        "can": verbs(JobState(job["state"])),
+        "files": [{**a, "read_size": size(a["size"]), "files": files(a["files"])} for a in job["artifacts"]],
+    }
+
+
+def files(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The files of an artifact with their sizes as people read them."""
+    return [{**f, "read_size": size(f["size"])} for f in rows]
+
+
+def verbs(state: JobState) -> dict[str, bool]:
+    """What may be done to a job in this state."""
+    return {
+        "cancel": state in sources_of(JobEvent.CANCEL),
+        "force": state == JobState.CANCELLING,
+        "hold": state in sources_of(JobEvent.HOLD),
+        "release": state in sources_of(JobEvent.RELEASE),
+        "clone": state != JobState.REJECTED,
+    }
+
+
+def sentence(job: Mapping[str, Any], now: datetime) -> str:
+    """What is happening to the job, why, or what came out."""
+    state, name = JobState(job["state"]), job["outcome"]
+    gpus = amount(job["gpu_count"], "GPU")
+    where = " and ".join(sorted({g["node"] for g in job["gpus"]}))
+    ran = duration(((job["ended_at"] or now) - job["started_at"]).total_seconds()) if job["started_at"] else ""
+    waited = duration((now - job["submitted_at"]).total_seconds())
+    if state is JobState.QUEUED:
+        return f"Waiting for {gpus} since {waited}. {job['reasons'][0]['message'] if job['reasons'] else ''}".strip()
+    if state is JobState.RUNNING:
+        done = _percent(job["progress"])
+        return f"Running on {gpus} of {where} for {ran}" + (f", {done} % done." if done is not None else ".")
+    if state is JobState.SUCCEEDED:
+        return f"Succeeded after {ran} on {gpus} with {amount(len(job['artifacts']), 'artifact')}."
+    if state is JobState.FAILED:
+        why = f"out of GPU memory. {job['error'] or ''}" if name == "OOM" else (job["error"] or "its process ended badly.")
+        return f"Failed after {ran or waited}: {why}"
+    return {
+        JobState.HELD: "Held by its owner: it does not start until it is released.",
+        JobState.DISPATCHING: f"Granted {gpus} of {where}; waiting for the node to take it.",
+        JobState.PREEMPTING: "Saving a checkpoint to make room for a job of higher priority.",
+        JobState.CANCELLING: "Being cancelled: its node was asked to stop it.",
+        JobState.TIMED_OUT: f"Stopped after {ran}: its time limit of {duration(job['max_duration'])} had passed.",
+        JobState.CANCELLED: f"Cancelled after running for {ran}." if ran else "Cancelled before it started.",
+        JobState.REJECTED: f"Refused for {amount(len(job['errors']), 'reason')}; nothing ran.",
+    }[state]
+
+
+def at_stake(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: datetime) -> str:
+    """What is lost when the job is cancelled now."""
+    if job["state"] in (JobState.QUEUED, JobState.HELD):
+        return "It has not started, so no work is lost; its place in the queue is."
+    saved = [e for e in events if e["type"] in ("checkpoint", "checkpointed")]
+    since = saved[-1]["at"] if saved else job["started_at"]
+    if since is None:
+        return "It has not started to work yet; the GPUs are given back."
+    lost = (now - since).total_seconds() * job["gpu_count"] / 3600
+    kept = "its newest checkpoint stays in the store" if saved else "there is no checkpoint"
+    return f"The work since {'the last checkpoint' if saved else 'its start'} is lost ({gpu_hours(lost)}); {kept}."
+
+
+def _percent(progress: Mapping[str, Any] | None) -> int | None:
+    return min(100, 100 * progress["step"] // progress["total"]) if progress and progress["total"] else None
+
+
+def _rate(progress: Mapping[str, Any] | None) -> str:
+    if not progress or not progress["rate"]:
+        return ""
+    if progress["unit"] in ("bytes", "B"):
+        return f"{size(int(progress['rate']))}/s"
+    return f"{progress['rate']:.3g} {progress['unit'] or 'steps'}/s"

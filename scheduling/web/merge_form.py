@@ -1,0 +1,115 @@
+"""The merge form: what was typed becomes the body REST takes, and REST's errors go back beside the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from django.http import QueryDict
+
+ROWS = 4
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "slerp-pair": ("SLERP on 2 linked GPUs", {"strategy": "slerp", "t": "0.5", "gpu_count": "2", "nvlink_required": True}),
+    "slerp-one": ("SLERP on 1 GPU", {"strategy": "slerp", "t": "0.5", "gpu_count": "1", "nvlink_required": False}),
+    "mean": ("Plain mean on 1 GPU", {"strategy": "linear", "gpu_count": "1", "nvlink_required": False}),
+}
+TEXTS = ("name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "strategy", "t",
+         "purpose", "retries", "out_dtype")  # fmt: skip
+ELSEWHERE = {"gpus_per_node": "gpu_count", "node_count": "gpu_count", "params": "strategy", "params.normalize": "weights"}
+
+
+@dataclass(frozen=True)
+class Values:
+    """What the form shows: every field as text, the models and their weights row by row."""
+
+    texts: Mapping[str, str]
+    models: tuple[str, ...] = ("", "")
+    weights: tuple[str, ...] = ()
+    nvlink_required: bool = False
+    errors: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The model rows, at least ``ROWS`` of them, each with its number, weight and errors."""
+        count = max(ROWS, len(self.models))
+        return [
+            {"number": i + 1, "model": _at(self.models, i), "weight": _at(self.weights, i),
+             "errors": self.errors.get(f"models.{i}", [])}
+            for i in range(count)
+        ]  # fmt: skip
+
+
+def empty(*, project: str, preset: str) -> Values:
+    """The form as it is first shown, filled by a preset."""
+    chosen = dict(PRESETS.get(preset, PRESETS["slerp-pair"])[1])
+    nvlink = bool(chosen.pop("nvlink_required"))
+    texts = {"queue": "merge", "priority": "Normal", "max_duration": "1h", "project": project, "t": "0.5", **chosen}
+    return Values(texts, nvlink_required=nvlink)
+
+
+def posted(form: QueryDict) -> Values:
+    """The form as it was sent."""
+    return Values(
+        {name: form.get(name, "") for name in TEXTS},
+        models=tuple(form.getlist("model")),
+        weights=tuple(form.getlist("weight")),
+        nvlink_required=form.get("nvlink_required") == "on",
+    )
+
+
+def again(body: Mapping[str, Any]) -> Values:
+    """The form filled with an earlier job's body, to send it once more."""
+    params = body.get("params", {})
+    flat = {**body, **{k: params.get(k) for k in ("strategy", "t", "out_dtype")}}
+    return Values(
+        {name: "" if flat.get(name) is None else str(flat[name]) for name in TEXTS},
+        models=tuple(params.get("models", ())),
+        weights=tuple(str(w) for w in params.get("weights", ())),
+        nvlink_required=bool(body.get("nvlink_required", body.get("nvlink", False))),
+    )
+
+
+def body_of(values: Values) -> dict[str, Any]:
+    """The body that ``POST /api/v1/jobs/`` would take. What can't be read as a number is left as typed, for the
+    check to name."""
+    chosen = [(i, m) for i, m in enumerate(values.models) if m]
+    texts = {k: v.strip() for k, v in values.texts.items()}
+    params: dict[str, Any] = {"strategy": texts.get("strategy", ""), "models": [m for _, m in chosen]}
+    if params["strategy"] == "slerp":
+        params["t"] = _number(texts.get("t", ""))
+    elif any(_at(values.weights, i).strip() for i, _ in chosen):
+        params["weights"] = [_number(_at(values.weights, i)) for i, _ in chosen]
+    if texts.get("out_dtype"):
+        params["out_dtype"] = texts["out_dtype"]
+    plain = ("name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "purpose", "retries")
+    body = {name: values.texts[name] if name == "name" else texts[name] for name in plain if texts.get(name)}
+    return {"kind": "merge", **body, "nvlink_required": values.nvlink_required, "params": params}
+
+
+def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
+    """The same values with every error beside the field it is about; the rest at the top (``""``)."""
+    rows = [i for i, m in enumerate(values.models) if m]
+    placed: dict[str, list[str]] = {}
+    for error in errors:
+        placed.setdefault(_place(str(error["field"]), rows), []).append(str(error["message"]))
+    return replace(values, errors=placed)
+
+
+def _place(name: str, rows: list[int]) -> str:
+    if name.startswith("params.models."):
+        number = name.removeprefix("params.models.")
+        return f"models.{rows[int(number)]}" if number.isdigit() and int(number) < len(rows) else "models"
+    name = ELSEWHERE.get(name, name).removeprefix("params.")
+    return name if name in (*TEXTS, "models", "weights", "nvlink_required") else ""
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _at(items: tuple[str, ...], index: int) -> str:
+    return items[index] if index < len(items) else ""

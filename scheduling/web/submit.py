@@ -1,0 +1,105 @@
+"""What will happen if I submit this?"""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from scheduling.core.policy import DEFAULT_POLICY
+from scheduling.services import jobs as verbs
+from scheduling.services import now
+from scheduling.services.jobs import Accepted, KeyConflict
+from scheduling.store.queries import pages, pool
+from scheduling.store.queries.access import Actor
+from scheduling.web import merge_form
+from scheduling.web.access import signed_in
+from scheduling.web.merge_form import Values
+from scheduling.web.wording import amount, duration, gb
+from workers.catalog import DTYPES, STRATEGIES
+
+MAX_KEY = 100
+
+
+@signed_in
+def submit(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """The form; posted, a new job, or the form again with everything that is wrong. Posted twice, one job."""
+    if request.method != "POST":
+        return _form(request, actor, _first(request, actor))
+    values = merge_form.posted(request.POST)
+    key = request.POST.get("key", "")[:MAX_KEY] or str(uuid4())
+    result = verbs.submit(merge_form.body_of(values), actor, now(), key=f"form:{key}")
+    if isinstance(result, Accepted):
+        return redirect("job", job_id=result.job_id)
+    if isinstance(result, KeyConflict):
+        return _form(request, actor, values, sent_before=result.job_id)
+    return _form(request, actor, merge_form.refused(values, result.errors), key=key, status=422)
+
+
+def _first(request: HttpRequest, actor: Actor) -> Values:
+    body = verbs.body_again(request.GET["from"], actor) if "from" in request.GET else None
+    if body is not None:
+        return merge_form.again(body)
+    return merge_form.empty(project=next(iter(actor.projects), ""), preset=request.GET.get("preset", ""))
+
+
+def _form(
+    request: HttpRequest, actor: Actor, values: Values, *, key: str = "", status: int = 200, sent_before: UUID | None = None
+) -> HttpResponse:
+    queues = pool.queues(now())
+    found = sum(len(messages) for messages in values.errors.values())
+    context = {
+        "values": values,
+        "texts": values.texts,
+        "errors": values.errors,
+        "key": key or str(uuid4()),
+        "sent_before": sent_before,
+        "models": pages.models_to_merge(actor),
+        "projects": pages.project_names(actor),
+        "queues": queues,
+        "priorities": _priorities(queues),
+        "strategies": STRATEGIES.values(),
+        "dtypes": DTYPES,
+        "purposes": DEFAULT_POLICY.purposes,
+        "presets": [(name, title) for name, (title, _) in merge_form.PRESETS.items()],
+        "limits": _limits(queues),
+        "sentence": _sentence(found),
+    }
+    return render(request, "submit.html", context, status=status)
+
+
+def _priorities(queues: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Every priority once, the highest first, with the queues that have it."""
+    found: dict[str, dict[str, object]] = {}
+    for queue in queues:
+        for level in queue["levels"]:  # type: ignore[attr-defined]
+            row = found.setdefault(level["name"], {"name": level["name"], "value": level["value"], "queues": []})
+            row["queues"].append(queue["name"])  # type: ignore[attr-defined]
+    return sorted(found.values(), key=lambda row: -int(str(row["value"])))
+
+
+def _limits(queues: list[dict[str, object]]) -> dict[str, str]:
+    limits = pool.limits()
+    if not limits["gpus"]:
+        nothing = "No node has registered yet: the job would wait for the first."
+        return {"gpu_count": nothing, "gpu_memory_min": nothing, "nvlink": nothing, "max_duration": _caps(queues)}
+    sizes = ", ".join(gb(m) for m in limits["memory_mib"])
+    group = limits["largest_group"]
+    return {
+        "gpu_count": f"1 to {limits['largest_node']} on one node; the pool has {amount(limits['gpus'], 'GPU')}.",
+        "gpu_memory_min": f"Of each GPU. The pool has GPUs of {sizes}. Empty: any.",
+        "nvlink": f"All in one NVLink group; the largest has {amount(group, 'GPU')}." if group else "The pool has no NVLink group.",
+        "max_duration": _caps(queues),
+    }
+
+
+def _caps(queues: list[dict[str, object]]) -> str:
+    caps = ", ".join(f"{q['name']} {duration(float(str(q['max_duration_cap'])))}" for q in queues)
+    return f"Like 90m, 4h or 1h30m. The job is stopped after it. At most: {caps}."
+
+
+def _sentence(found: int) -> str:
+    if found:
+        return f"Nothing was submitted: {amount(found, 'thing')} to mend, each beside its field."
+    return "A merge of these models is queued at once and starts when its GPUs are free."

@@ -1,0 +1,35 @@
+"""The addresses of the pages."""
+
+from __future__ import annotations
+
+from django.contrib.auth import views as auth
+from django.urls import path, re_path, reverse_lazy
+
+from scheduling.web import account, artifacts, board, job, jobs, nodes, share, submit
+
+urlpatterns = [
+    path("", board.board, name="board"),
+    path("jobs/", jobs.jobs, name="jobs"),
+    path("jobs/new/", submit.submit, name="submit"),
+    path("jobs/export.csv", jobs.export, name="jobs-export"),
+    path("jobs/cancel/", jobs.cancel_many, name="jobs-cancel"),
+    path("jobs/<uuid:job_id>/", job.job, name="job"),
+    path("jobs/<uuid:job_id>/log/", job.log, name="job-log"),
+    path("jobs/<uuid:job_id>/log.txt", job.log_file, name="job-log-file"),
+    re_path(r"^jobs/(?P<job_id>[0-9a-f-]{36})/(?P<verb>cancel|force|hold|release)/$", job.act, name="job-act"),
+    path("nodes/<str:name>/", nodes.node, name="node"),
+    path("nodes/<str:name>/<str:verb>/", nodes.operate, name="node-operate"),
+    path("share/", share.share, name="share"),
+    path("artifacts/", artifacts.artifacts, name="artifacts"),
+    path("artifacts/<uuid:artifact_id>/", artifacts.artifact, name="artifact"),
+    path("account/", account.account, name="account"),
+    path("account/tokens/", account.make_token, name="token-make"),
+    path("account/tokens/<str:token_id>/revoke/", account.revoke, name="token-revoke"),
+    path(
+        "account/password/",
+        auth.PasswordChangeView.as_view(template_name="account_password.html", success_url=reverse_lazy("account")),
+        name="password_change",
+    ),
+    path("login/", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("logout/", auth.LogoutView.as_view(), name="logout"),
+]

@@ -1,0 +1,165 @@
+"""The whole house as real processes: ``manage.py up`` in a directory of its own, driven over HTTP like a stranger."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from tests.throwaway import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 90.0
+# heartbeat 1.5 s, fence 6.75 s, kill 1.5 s, lease 9 s: fence + kill < lease as in the real ones
+SCALE = "0.15"
+
+
+def until(true: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
+    """What ``true`` returned once it was true; AssertionError naming ``what`` when it never was."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        if result := true():
+            return result
+        time.sleep(0.05)
+    raise AssertionError(f"never happened: {what}")
+
+
+@dataclass
+class House:
+    """A running set: its supervisor, its directory, and what demo.json says."""
+
+    home: Path
+    port: int
+    env: dict[str, str]
+    process: subprocess.Popen | None = None
+    demo: dict[str, Any] = field(default_factory=dict)
+    output: Path | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> House:
+        """The set is up, and both nodes have registered."""
+        self.output = self.home.parent / f"up-{time.monotonic_ns()}.log"
+        with self.output.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up"], cwd=ROOT, env=self.env, stdout=out, stderr=subprocess.STDOUT
+            )
+        until(lambda: self.process.poll() is not None or self._ready(), f"ready on {self.url}", 180)
+        assert self.process.poll() is None, self.output.read_text()
+        self.demo = json.loads((self.home / "demo.json").read_text())
+        return self
+
+    def _ready(self) -> bool:
+        try:
+            if httpx.get(f"{self.url}/readyz", timeout=5).status_code != 200:
+                return False
+            self.demo = json.loads((self.home / "demo.json").read_text())
+            nodes = self.client("admin").get("/pool/").json()
+        except (httpx.HTTPError, FileNotFoundError, ValueError):
+            return False
+        return len([n for n in _rows(nodes) if n["state"] == "READY"]) == 2
+
+    def client(self, user: str = "alice") -> httpx.Client:
+        """A REST client with the user's token."""
+        token = self.demo["users"][user]["token"]
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+
+    def merge(self, name: str, **kw: Any) -> dict[str, Any]:
+        """The accepted merge of the two demo models on 2 GPUs of one NVLink group."""
+        models = [self.demo["models"]["digits-0-4"], self.demo["models"]["digits-5-9"]]
+        body = {"kind": "merge", "name": name, "project": "alpha", "gpu_count": 2, "nvlink_required": True, "max_duration": "30m",
+                "params": {"strategy": "slerp", "t": 0.5, "models": models}, **kw}  # fmt: skip
+        answer = self.client().post("/jobs/", json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """The job now; None while the web process is away."""
+        try:
+            answer = self.client().get(f"/jobs/{job_id}/")
+        except httpx.HTTPError:
+            return {"state": "?", "progress": None, "attempt": 0}
+        return answer.json() if answer.status_code == 200 else {"state": "?", "progress": None, "attempt": 0}
+
+    def until_state(self, job_id: str, *states: str, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+        """The job once it is in one of the states."""
+
+        def there() -> Any:
+            job = self.job(job_id)
+            return job if job["state"] in states else None
+
+        return until(there, f"job {job_id} in {states}; it is {self.job(job_id)}", patience_s)
+
+    def in_the_middle(self, job_id: str) -> dict[str, Any]:
+        """The job once its merge has written something and has something left."""
+
+        def there() -> Any:
+            job = self.job(job_id)
+            p = job.get("progress") or {}
+            return job if job["state"] == "RUNNING" and 0 < p.get("step", 0) < p.get("total", 0) else None
+
+        return until(there, f"job {job_id} half done; it is {self.job(job_id)}")
+
+    def pid(self, program: str) -> int:
+        """The process of one of the supervisor's programs, from its status lines (the newest)."""
+        lines = re.findall(
+            rf"^\S+\s+{re.escape(program)}\s+running \(process (\d+)\)", self.output.read_text(), re.MULTILINE
+        )
+        return int(lines[-1])
+
+    def family(self) -> list[psutil.Process]:
+        """Every process that descends from the supervisor, and the jobs."""
+        found = {p.pid: p for p in psutil.Process(self.process.pid).children(recursive=True)}
+        for p in psutil.process_iter(["environ"]):
+            if (p.info["environ"] or {}).get("EMEP_JOB_FILE", "").startswith(str(self.home)):
+                found[p.pid] = p
+        return list(found.values())
+
+    def stop(self, sig: int = signal.SIGTERM, patience_s: float = 60) -> int:
+        """The supervisor has ended after the signal; returns its status."""
+        self.process.send_signal(sig)
+        return self.process.wait(patience_s)
+
+
+def _rows(answer: Any) -> list[dict[str, Any]]:
+    return answer if isinstance(answer, list) else answer.get("results", answer.get("nodes", []))
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    """True when none of these processes runs any more (zombies that nobody waits for do not run)."""
+    return not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+@contextmanager
+def house(tmp: Path, *, throttle_s: float = 0.0, scale: str = SCALE) -> Iterator[House]:
+    """A house that is up; whatever is left of it is killed afterwards."""
+    home, port = tmp / "data", free_port()
+    env = {**os.environ, "EMEP_DATA_DIR": str(home), "EMEP_PORT": str(port), "EMEP_TIME_SCALE": scale,
+           "EMEP_MERGE_THROTTLE_S": str(throttle_s)}  # fmt: skip
+    for name in ("DATABASE_URL", "EMEP_BROKER_URL", "EMEP_STOP_WITH_PARENT"):
+        env.pop(name, None)
+    made = House(home, port, env)
+    try:
+        yield made.start()
+    finally:
+        left = made.family() if made.process.poll() is None else []
+        if made.process.poll() is None:
+            made.process.kill()
+            made.process.wait()
+        for p in left:
+            if p.is_running():
+                p.kill()

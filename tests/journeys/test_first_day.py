@@ -1,0 +1,103 @@
+"""A researcher's first day: one command, a merge by form and by REST, the same bytes twice, and an orderly stop."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+
+import httpx
+import pytest
+
+from tests.journeys.house import gone, house, until
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory):
+    with house(tmp_path_factory.mktemp("day")) as made:
+        yield made
+
+
+def merged_sha256(up, job: dict) -> str:
+    """The sha256 of the downloaded model, which equals the one the artifact states."""
+    made = job["artifacts"][0]
+    file = next(f for f in made["files"] if f["path"] == "model.safetensors")
+    content = up.client().get(f"/artifacts/{made['id']}/files/model.safetensors").content
+    assert hashlib.sha256(content).hexdigest() == file["sha256"]
+    return file["sha256"]
+
+
+def test_demo_json_has_everything_a_script_needs(up):
+    assert up.demo["project"] == "alpha"
+    assert set(up.demo["users"]) == {"admin", "alice", "bob"}
+    assert {"digits-0-4", "digits-5-9"} <= set(up.demo["models"])
+    assert (up.home / "demo.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_pool_is_two_nodes_of_four_simulated_gpus_in_two_racks(up):
+    nodes = up.client().get("/pool/").json()
+    nodes = nodes if isinstance(nodes, list) else nodes["nodes"]
+    assert [len(n["gpus"]) for n in nodes] == [4, 4]
+    assert len({n["rack_id"] for n in nodes}) == 2
+    assert all(n["simulated"] and len({g["nvlink_group_id"] for g in n["gpus"]}) == 1 for n in nodes)
+
+
+def test_a_merge_by_rest_ends_with_a_downloadable_artifact_and_the_same_bytes_twice(up):
+    jobs = [up.until_state(up.merge(f"rest-{i}")["id"], "SUCCEEDED", "FAILED") for i in range(2)]
+    assert [j["state"] for j in jobs] == ["SUCCEEDED"] * 2, jobs
+    assert len({g["nvlink_group_id"] for g in jobs[0]["gpus"]}) == 1
+    assert len({merged_sha256(up, j) for j in jobs}) == 1
+
+
+def test_a_merge_by_the_web_form_does_the_same(up):
+    with httpx.Client(base_url=up.url, follow_redirects=True, timeout=60) as browser:
+        browser.get("/login/")
+        form = {
+            "username": "alice",
+            "password": up.demo["users"]["alice"]["password"],
+            "csrfmiddlewaretoken": browser.cookies["csrftoken"],
+        }
+        assert browser.post("/login/", data=form, headers={"Referer": f"{up.url}/login/"}).status_code == 200
+        page = browser.get("/jobs/new/")
+        assert page.status_code == 200
+        assert "digits-0-4" in page.text
+
+
+def test_the_first_update_waits_for_a_change_and_not_for_the_clock(up):
+    job = up.merge("wait")
+    begun = time.monotonic()
+    answer = up.client().get(f"/jobs/{job['id']}/", params={"wait": 30, "since": job["version"]}).json()
+    assert answer["version"] > job["version"]
+    assert time.monotonic() - begun < 10
+    up.until_state(job["id"], "SUCCEEDED")
+
+
+def test_a_child_that_is_killed_comes_back(up):
+    for program in ("web", "celery", "scheduler", "broker", "agent-node-1", "keeper-node-2"):
+        pid = up.pid(program)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda name=program, old=pid: up.pid(name) != old, f"{program} back", 60)
+    up.until_state(up.merge("after")["id"], "SUCCEEDED", patience_s=120)
+
+
+def test_sigterm_leaves_no_process_and_a_second_start_keeps_everything(up):
+    before = up.client().get("/jobs/").json()["results"]
+    family = up.family()
+    assert up.stop() == 0, up.output.read_text()
+    until(lambda: gone(family), f"all gone: {family}", 10)
+    models = up.demo["models"]
+    up.start()
+    assert up.demo["models"] == models
+    after = up.client().get("/jobs/").json()["results"]
+    assert {j["id"]: j["state"] for j in after} == {j["id"]: j["state"] for j in before}
+
+
+def test_killing_the_supervisor_leaves_no_orphan(up):
+    family = up.family()
+    assert len(family) >= 8
+    up.process.kill()
+    up.process.wait()
+    until(lambda: gone(family), f"no orphan among {family}", 10)

@@ -1,0 +1,146 @@
+"""Nodes as they describe themselves: taken, corrected, refused by field; what they must keep and kill."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduling.core.lifecycle import NodeEvent
+from scheduling.models import Attempt, Gpu, Job, Node
+from scheduling.services import pool
+from scheduling.services.pool import NodeRefused
+from scheduling.store.commit import nodes
+from tests import builders as b
+
+pytestmark = pytest.mark.django_db
+
+
+def registered(name="n1", *, now=b.NOON, **kw):
+    return pool.register(name, b.description(name, **kw), now)
+
+
+def test_a_node_is_in_the_pool_as_it_describes_itself():
+    b.node("n1", rack="r7", gpus=2)
+    row = Node.objects.get(name="n1")
+    assert (row.state, row.rack_id, row.simulated, row.gpus.count()) == ("READY", "r7", True, 2)
+
+
+def test_the_reply_has_every_wait():
+    b.node("n1")
+    reply = registered()
+    assert (reply["heartbeat_s"], reply["fence_s"], reply["kill_s"], reply["lease_s"]) == (10.0, 45.0, 10.0, 60.0)
+
+
+def test_registering_again_keeps_what_the_operator_said():
+    b.node("n1")
+    nodes.operate("n1", NodeEvent.CORDON, now=b.NOON, actor="user admin")
+    registered(now=b.later(1))
+    assert Node.objects.get(name="n1").state == "CORDONED"
+
+
+def test_a_gpu_that_is_not_reported_any_more_is_retired_and_comes_back_healthy():
+    b.node("n1", gpus=2)
+    registered(gpus=1, now=b.later(1))
+    assert Gpu.objects.get(uuid="GPU-n1-1").state == "RETIRED"
+    registered(gpus=2, now=b.later(2))
+    assert Gpu.objects.get(uuid="GPU-n1-1").state == "HEALTHY"
+
+
+def test_identity_is_the_uuid_when_indices_are_reordered():
+    b.node("n1", gpus=2)
+    described = b.description("n1", gpus=2)
+    for gpu in described["gpus"]:
+        gpu["index"] = 1 - gpu["index"]
+    pool.register("n1", described, b.later(1))
+    assert dict(Gpu.objects.values_list("uuid", "index")) == {"GPU-n1-0": 1, "GPU-n1-1": 0}
+
+
+def running():
+    who = b.people()
+    b.node("n1")
+    return b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+
+
+def test_a_running_attempt_that_the_node_still_holds_is_adopted():
+    run = running()
+    held = [{"attempt": run.attempt, "epoch": run.epoch, "pid_alive": True}]
+    assert registered(attempts=held, now=b.later(5))["adopt"] == [run.attempt]
+    assert Job.objects.get(pk=run.job).state == "RUNNING"
+
+
+@pytest.mark.parametrize("held", [[], [{"epoch": 1, "pid_alive": False}], [{"epoch": 7, "pid_alive": True}]],
+                         ids=["not held", "dead", "another epoch"])  # fmt: skip
+def test_a_running_attempt_that_the_node_lost_is_requeued_once(held):
+    run = running()
+    registered(attempts=[{"attempt": run.attempt, **h} for h in held], now=b.later(5))
+    registered(attempts=[{"attempt": run.attempt, **h} for h in held], now=b.later(6))
+    job = Job.objects.get(pk=run.job)
+    assert (job.state, job.infra_failures, job.avoid["nodes"]) == ("QUEUED", 1, [])
+    assert Attempt.objects.get(pk=run.attempt).outcome == "LOST"
+
+
+def test_an_attempt_that_is_not_wanted_any_more_is_to_be_killed():
+    b.node("n1")
+    unknown = {"attempt": "5f0f7f0e-0000-4000-8000-000000000000", "epoch": 1, "pid_alive": True}
+    assert registered(attempts=[unknown])["kill"] == [unknown["attempt"]]
+
+
+def test_an_unknown_node_is_refused():
+    assert registered("ghost") == NodeRefused(404, "unknown_node", "there is no node ghost")
+
+
+def test_another_protocol_is_refused_with_what_to_do():
+    b.node("n1")
+    refused = pool.register("n1", {**b.description("n1"), "protocol": 99}, b.NOON)
+    assert (refused.status, refused.code) == (409, "protocol_mismatch")
+    assert "upgrade" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"boot_id": "x" * 65}, "boot_id"),
+        ({"rack_id": "r\n1"}, "rack_id"),
+        ({"network_bandwidth_gbps": -1}, "network_bandwidth_gbps"),
+        ({"network_bandwidth_gbps": float("nan")}, "network_bandwidth_gbps"),
+        ({"labels": {"k": "v" * 64}}, "labels"),
+        ({"gpus": [{"uuid": "u", "index": 0, "model": "m", "memory_mib": 0}]}, "memory_mib"),
+        ({"gpus": [{"uuid": "u", "index": 0, "model": "m", "memory_mib": 10}] * 2}, "two GPUs have one uuid"),
+    ],
+)
+def test_a_bad_registration_names_its_field_and_changes_nothing(change, named):
+    b.node("n1", gpus=2)
+    refused = pool.register("n1", {**b.description("n1"), **change}, b.later(1))
+    assert (refused.status, refused.code) == (422, "bad_registration")
+    assert named in refused.message
+    assert Gpu.objects.filter(state="HEALTHY").count() == 2
+
+
+def test_a_heartbeat_of_another_boot_must_register_again():
+    b.node("n1")
+    assert b.beat(boot="boot-2").code == "reregister"
+
+
+@pytest.mark.parametrize(
+    "report",
+    [{"type": "dance"}, {"type": "progress", "step": -1, "total": 2}, {"type": "logs", "offset": "x", "text": ""},
+     {"type": "finished", "outcome": "FINE"}, {"type": "progress"}],
+    ids=["unknown type", "negative step", "offset no number", "unknown outcome", "fields missing"],
+)  # fmt: skip
+def test_a_bad_report_is_answered_and_changes_nothing(report):
+    run = running()
+    answer = b.beat(reports=[{"attempt": run.attempt, "epoch": run.epoch, **report}])["answers"][0]
+    assert (answer["ok"], answer["code"]) == (False, "bad_report")
+    assert Job.objects.get(pk=run.job).state == "RUNNING"
+
+
+def test_an_artifact_that_the_attempt_did_not_commit_cannot_be_its_output():
+    run = running()
+    answer = b.finished(run, artifacts=["5f0f7f0e-0000-4000-8000-000000000000"])
+    assert answer["code"] == "bad_report"
+    assert Job.objects.get(pk=run.job).state == "RUNNING"
+
+
+def test_another_nodes_attempt_is_not_to_be_claimed():
+    run = running()
+    b.node("n2")
+    assert pool.claim("n2", run.attempt, run.epoch, b.NOON).code == "stale_epoch"

@@ -1,0 +1,113 @@
+"""What is refused before a GPU is touched, with every reason at once; and what is kept of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduling.models import Job
+from scheduling.services import jobs
+from tests import builders as b
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def who():
+    people = b.people()
+    b.node("n1")
+    return people
+
+
+def refusal(actor, body):
+    result = jobs.submit(body, actor, b.NOON)
+    assert isinstance(result, jobs.Refused), result
+    return result
+
+
+def codes(result):
+    return {(e["field"], e["code"]) for e in result.errors}
+
+
+def test_every_reason_is_told_at_once(who):
+    body = b.merge_body(["nothing", "void"], gpu_count=0, queue="marge", max_duration="4 parsecs", params={"t": 2})
+    found = {field for field, _ in codes(refusal(who["alice"], body))}
+    assert {"gpu_count", "queue", "max_duration", "params.t"} <= found
+
+
+def test_a_model_that_does_not_exist_is_named_with_the_nearest_one(who):
+    b.model(who["alice"], "digits", 1)
+    result = refusal(who["alice"], b.merge_body(["digits", "digit"]))
+    assert codes(result) == {("params.models.1", "no_such_artifact")}
+    assert "did you mean 'digits'?" in result.errors[0]["message"]
+
+
+def test_another_projects_model_reads_exactly_like_a_missing_one(who):
+    theirs = b.model(who["bob"], "secret", 1, project="beta")
+    mine = b.model(who["alice"], "mine", 2)
+    foreign = refusal(who["alice"], b.merge_body([mine, theirs])).errors[0]
+    missing = refusal(who["alice"], b.merge_body([mine, "5f0f7f0e-0000-4000-8000-000000000000"])).errors[0]
+    assert foreign["code"] == missing["code"] == "no_such_artifact"
+    assert foreign["message"].replace(theirs, "X") == missing["message"].replace(
+        "5f0f7f0e-0000-4000-8000-000000000000", "X"
+    )
+
+
+def test_models_that_differ_in_shape_name_the_tensor_and_both_models(who):
+    models = [
+        b.model(who["alice"], "small", 1),
+        b.model(who["alice"], "large", 2, shapes={"fc.weight": (5, 3), "fc.bias": (4,)}),
+    ]
+    error = refusal(who["alice"], b.merge_body(models)).errors[0]
+    assert error["code"] == "shape_mismatch"
+    assert error["message"] == "tensor 'fc.weight' is 4 x 3 in 'small' and 5 x 3 in 'large'"
+
+
+def test_models_that_differ_in_names_name_the_tensor_and_both_models(who):
+    models = [
+        b.model(who["alice"], "one", 1),
+        b.model(who["alice"], "two", 2, shapes={"fc.weight": (4, 3), "fc.bais": (4,)}),
+    ]
+    messages = [e["message"] for e in refusal(who["alice"], b.merge_body(models)).errors]
+    assert messages == [
+        "'two' lacks fc.bias, which 'one' has (did you mean 'fc.bais'?)",
+        "'one' lacks fc.bais, which 'two' has (did you mean 'fc.bias'?)",
+    ]
+
+
+def test_an_artifact_that_is_no_model_is_refused(who):
+    mine = b.model(who["alice"], "mine", 1)
+    table = b.artifact(who["alice"], "table", {"rows.csv": b"1"}, kind="dataset")
+    assert codes(refusal(who["alice"], b.merge_body([mine, table]))) == {("params.models.1", "not_a_model")}
+
+
+def test_a_refused_job_is_kept_for_the_audit(who):
+    result = refusal(who["alice"], b.merge_body(["a", "b"]))
+    job = Job.objects.get(pk=result.job_id)
+    assert (job.state, job.user.username, job.project.name, len(job.errors)) == ("REJECTED", "alice", "alpha", 2)
+
+
+def test_nothing_is_kept_of_a_request_to_a_project_one_may_not_know_of(who):
+    result = refusal(who["bob"], b.merge_body(["a", "b"]))
+    assert result.job_id is None
+    assert not Job.objects.exists()
+    assert ("project", "unknown_project") in codes(result)
+
+
+def test_critical_without_the_permission_is_refused(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    body = b.merge_body(models, priority="Critical", purpose="regression_gate")
+    assert ("priority", "priority_not_permitted") in codes(refusal(who["alice"], body))
+
+
+def test_both_researchers_may_ask_for_high(who):
+    models = [b.model(who["bob"], "a", 1, project="beta"), b.model(who["bob"], "b", 2, project="beta")]
+    job = b.submitted(who["bob"], b.merge_body(models, project="beta", priority="High"))
+    assert Job.objects.get(pk=job).level.name == "High"
+
+
+def test_a_cloned_body_makes_an_equal_job(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    first = b.submitted(who["alice"], b.merge_body(models))
+    again = b.submitted(who["alice"], jobs.body_again(first, who["alice"]))
+    one, two = (Job.objects.get(pk=j) for j in (first, again))
+    assert (one.params, one.spec, one.shape, one.gpu_count) == (two.params, two.spec, two.shape, two.gpu_count)

@@ -1,0 +1,51 @@
+"""The commands of ``manage.py`` that operators use; "up" and "runscheduler" are also run for real in the journeys."""
+
+from __future__ import annotations
+
+import threading
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from scheduling.models import Job, SchedulerState
+from scheduling.services import watch
+from tests import builders as b
+
+pytestmark = pytest.mark.django_db
+
+
+def test_addnode_prints_a_token_once_and_a_new_one_the_next_time():
+    first, second = StringIO(), StringIO()
+    call_command("addnode", "gpu-box", stdout=first)
+    call_command("addnode", "gpu-box", stdout=second)
+    assert first.getvalue().startswith("emepn_")
+    assert first.getvalue() != second.getvalue()
+
+
+def test_addnode_refuses_a_bad_name():
+    with pytest.raises(CommandError, match="lower-case letters, digits and dashes"):
+        call_command("addnode", "GPU box!")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_loop_ticks_at_once_on_a_submission_and_frees_its_lease():
+    who = b.people()
+    b.node("n1", now=watch.now())
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    stop = threading.Event()
+    # a period of an hour: only the wake-up can start the job in time
+    loop = threading.Thread(target=watch.run_scheduler, args=("test", stop), kwargs={"period_s": 3600.0})
+    loop.start()
+    try:
+        job = b.submitted(who["alice"], b.merge_body(models), now=watch.now())
+        deadline = threading.Event()
+        for _ in range(500):
+            if Job.objects.get(pk=job).state == "DISPATCHING":
+                break
+            deadline.wait(0.02)
+        assert Job.objects.get(pk=job).state == "DISPATCHING"
+    finally:
+        stop.set()
+        loop.join(10)
+    assert SchedulerState.objects.get(pk=1).holder == ""

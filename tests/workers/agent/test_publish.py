@@ -1,0 +1,101 @@
+"""What of a finished attempt goes up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.workers.agent.server import TOKEN, NodeServer, launch_of
+from workers.agent import messages as m
+from workers.agent.client import Api
+from workers.agent.launch import lay_out
+from workers.agent.publish import publish_attempt
+from workers.agent.statedir import Ref
+from workers.agent.transfer import Patience, TransferFailed
+
+
+@contextmanager
+def publishing(tmp_path: Path) -> Iterator[tuple[NodeServer, Any]]:
+    """``send(outputs=…, checkpoint=…, clean=…)`` publishes what the test laid under ``tmp_path/work``."""
+    lay_out(tmp_path)
+    with NodeServer() as server:
+        api = Api(server.url, TOKEN)
+
+        def send(*outputs: dict[str, Any], checkpoint: bool = False, clean: bool = True) -> m.Published:
+            launch: Any = launch_of()
+            command = m.Publish(Ref("a1", 1), launch, outputs, checkpoint, clean, 7)
+            return publish_attempt(api, command, tmp_path, Patience(lambda tries: tries < 3))
+
+        try:
+            yield server, send
+        finally:
+            api.close()
+
+
+def lay(tmp_path: Path, *paths: str) -> None:
+    for path in paths:
+        target = tmp_path / "work" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(path)
+
+
+def output(path: str) -> dict[str, Any]:
+    return {"type": "artifact", "name": "merged", "path": path, "kind": "model"}
+
+
+def names(server: NodeServer, artifact: str) -> list[str]:
+    return sorted(server.artifacts[artifact]["bytes"])
+
+
+def test_a_directory_is_uploaded_with_paths_below_it(tmp_path: Path) -> None:
+    lay(tmp_path, "output/model/a", "output/model/b/c", "output/other")
+    with publishing(tmp_path) as (server, send):
+        assert names(server, send(output("model")).artifacts[0]) == ["a", "b/c"]
+
+
+def test_a_single_file_keeps_its_name(tmp_path: Path) -> None:
+    lay(tmp_path, "output/r/result.json")
+    with publishing(tmp_path) as (server, send):
+        assert names(server, send(output("r/result.json")).artifacts[0]) == ["result.json"]
+
+
+@pytest.mark.parametrize("path", ["../checkpoint", "/etc", "model/../../x", "missing", "empty"])
+def test_an_output_that_is_not_there_or_elsewhere_is_refused_by_name(tmp_path: Path, path: str) -> None:
+    (tmp_path / "work/output/empty").mkdir(parents=True)
+    with publishing(tmp_path) as (server, send):
+        with pytest.raises(TransferFailed, match="merged"):
+            send(output(path))
+        assert server.artifacts == {}
+
+
+def test_a_checkpoint_goes_up_in_two_parts(tmp_path: Path) -> None:
+    lay(tmp_path, "checkpoint/step-7/w.bin")
+    with publishing(tmp_path) as (server, send):
+        published = send(checkpoint=True)
+        assert names(server, published.checkpoint) == ["experiment.json", "framework/step-7/w.bin"]
+        assert server.artifacts[published.checkpoint]["meta"] == {"step": 7, "clean": True}
+
+
+def test_a_job_that_writes_both_parts_itself_is_taken_as_it_is(tmp_path: Path) -> None:
+    lay(tmp_path, "checkpoint/experiment.json", "checkpoint/framework/w.bin")
+    with publishing(tmp_path) as (server, send):
+        assert names(server, send(checkpoint=True).checkpoint) == ["experiment.json", "framework/w.bin"]
+
+
+def test_nothing_saved_is_no_checkpoint(tmp_path: Path) -> None:
+    with publishing(tmp_path) as (_, send):
+        assert send(checkpoint=True).checkpoint is None
+
+
+def test_after_a_disorderly_end_half_written_parts_stay_behind(tmp_path: Path) -> None:
+    lay(
+        tmp_path, "checkpoint/old/w", "checkpoint/new/w", "checkpoint/new/checkpoint-is-incomplete.txt",
+        "checkpoint/x.tmp", "checkpoint/merge.part",
+    )  # fmt: skip
+    with publishing(tmp_path) as (server, send):
+        kept = names(server, send(checkpoint=True, clean=False).checkpoint)
+        assert kept == ["experiment.json", "framework/merge.part", "framework/old/w"]

@@ -1,0 +1,138 @@
+"""How an agent is configured, and what it says when that is wrong."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.workers.agent.server import TOKEN, NodeServer
+from workers.agent.check import check
+from workers.agent.command import main, open_devices
+from workers.agent.settings import BadSettings, Settings, load, parser
+
+FLAGS = ["--state", "/s", "--server", "http://h", "--node", "n1", "--token-file", "/t", "--gpus", "nvml"]
+
+
+def loaded(*flags: str, env: dict[str, str] | None = None, base: list[str] = FLAGS) -> Settings:
+    return load(parser().parse_args([*base, *flags]), env or {})
+
+
+def refused(*flags: str, env: dict[str, str] | None = None, base: list[str] = FLAGS) -> str:
+    with pytest.raises(BadSettings) as caught:
+        loaded(*flags, env=env, base=base)
+    return str(caught.value)
+
+
+def test_flags_alone_are_enough() -> None:
+    settings = loaded("--rack", "r1", "--bandwidth", "100", "--label", "zone=a", "--on-term", "drain")
+    assert (settings.rack, settings.bandwidth, settings.labels, settings.on_term) == (
+        "r1",
+        100.0,
+        {"zone": "a"},
+        "drain",
+    )
+
+
+def test_the_environment_alone_is_enough() -> None:
+    env = {
+        "EMEP_AGENT_STATE": "/s", "EMEP_SERVER": "http://h", "EMEP_NODE": "n2", "EMEP_NODE_TOKEN_FILE": "/t",
+        "EMEP_GPUS": "nvml", "EMEP_BELL": "broker", "EMEP_BROKER_URL": "redis://b",
+    }  # fmt: skip
+    settings = loaded(env=env, base=[])
+    assert (settings.node, settings.bell, settings.broker) == ("n2", "broker", "redis://b")
+
+
+def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:
+    config = tmp_path / "agent.toml"
+    config.write_text('rack = "file"\nbell = "none"\naddress = "file"\n[labels]\nzone = "a"\n')
+    env = {"EMEP_RACK": "environment", "EMEP_BELL": "none"}
+    settings = loaded("--config", str(config), "--bell", "poll", env=env)
+    assert (settings.bell, settings.rack, settings.address, settings.labels) == (
+        "poll", "environment", "file", {"zone": "a"},
+    )  # fmt: skip
+
+
+def test_everything_missing_is_named_at_once() -> None:
+    assert [line.split(":")[0] for line in refused(base=[]).splitlines()] == [
+        "state", "server", "node", "token_file", "gpus",
+    ]  # fmt: skip
+
+
+def test_real_and_simulated_gpus_on_one_node_are_refused() -> None:
+    assert "either real or simulated" in refused("--gpus", "simulated:x.yaml")
+    env = {"EMEP_GPUS": "nvml,simulated:x.yaml"}
+    assert "either real or simulated" in refused(env=env, base=FLAGS[:-2])
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (["--bell", "gong"], "bell: one of broker, poll, none, not 'gong'"),
+        (["--bell", "broker"], "broker: bell = broker needs the broker's URL"),
+        (["--keeper", "none"], "keeper: one of start, outside"),
+        (["--on-term", "explode"], "on_term: one of leave, drain"),
+        (["--bandwidth", "fast"], "bandwidth: a number, not 'fast'"),
+        (["--label", "zone"], "label 'zone': write KEY=VALUE"),
+        (["--server", "head:8000"], "server: an address like http://head:8000"),
+        (["--node", "../x"], "node: letters, digits"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_it_should_be(flags: list[str], names: str) -> None:
+    assert names in refused(*flags)
+
+
+def test_an_unknown_name_in_the_file_is_an_error(tmp_path: Path) -> None:
+    config = tmp_path / "agent.toml"
+    config.write_text('rak = "r1"\n')
+    assert "rak: unknown setting" in refused("--config", str(config))
+
+
+def test_wrong_gpus_are_named_with_what_they_should_be() -> None:
+    assert "nvml or simulated:FILE.yaml" in refused("--gpus", "cuda", base=FLAGS[:-2])
+
+
+def test_the_commands_errors_are_lines_and_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--state", "/s"]) == 2
+    assert "token_file: required" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [None, "", "two\nlines"])
+def test_a_useless_token_file_is_named(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "token").write_text(content)
+    with pytest.raises(BadSettings, match="token_file"):
+        loaded(base=[*FLAGS[:6], "--token-file", str(tmp_path / "token"), "--gpus", "nvml"]).token()
+
+
+def checked(tmp_path: Path, url: str, token: str = TOKEN, gpus: str = "gpus: [{uuid: S0, memory: 80GiB}]") -> str:
+    (tmp_path / "token").write_text(token)
+    (tmp_path / "gpus.yaml").write_text(gpus)
+    settings = Settings(
+        tmp_path / "state", url, "n1", tmp_path / "token", f"simulated:{tmp_path}/gpus.yaml", disk_low_bytes=0
+    )  # fmt: skip
+    out = io.StringIO()
+    status = check(settings, open_devices, out)
+    return f"{status}\n{out.getvalue()}"
+
+
+def test_check_says_what_is_there(tmp_path: Path) -> None:
+    with NodeServer() as server:
+        said = checked(tmp_path, server.url)
+    assert said.startswith("0\n")
+    assert "gpu 0 S0 Simulated GPU 81920 MiB" in said
+    assert "knows this node's token" in said
+
+
+def test_check_says_that_the_server_does_not_know_the_token(tmp_path: Path) -> None:
+    with NodeServer() as server:
+        said = checked(tmp_path, server.url, token="wrong")
+    assert said.startswith("1\n")
+    assert "BAD server" in said
+    assert "401" in said
+
+
+def test_check_says_that_the_gpus_file_is_wrong(tmp_path: Path) -> None:
+    with NodeServer() as server:
+        assert "BAD gpus: gpus.0.memory" in checked(tmp_path, server.url, gpus="gpus: [{uuid: a}]")

@@ -1,0 +1,101 @@
+"""A job as the agent would start it: its document, its directories, its environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.workers.engines.builders import random_model
+from workers.kinds import merge
+from workers.kinds.context import JobContext, read_context
+from workers.kinds.stopping import StopRequest
+
+ROOT = Path(__file__).parents[3]
+PARENTS = ["sha256:" + c * 64 for c in "ab"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """The directories of one job and the environment of its next attempt."""
+
+    directory: Path
+    environ: dict[str, str]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        path = self.directory / "events"
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+    @property
+    def merged(self) -> Path:
+        return Path(self.environ["EMEP_OUTPUT_DIR"]) / "merged"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.directory / "checkpoint"
+
+    def next_attempt(self, **environ: str) -> Job:
+        """The same job again: checkpoint kept, everything else fresh."""
+        again = self.directory / f"attempt-{len(list(self.directory.glob('attempt-*')))}"
+        fresh = {"EMEP_RESUME": "1", "EMEP_OUTPUT_DIR": str(again), "EMEP_PREEMPT_FILE": str(again) + "-preempt"}
+        return Job(self.directory, {**self.environ, **fresh, **environ})
+
+    def context(self, stop: StopRequest | None = None) -> JobContext:
+        return read_context(self.environ, stop or StopRequest(Path(self.environ["EMEP_PREEMPT_FILE"]), 10.0))
+
+    def run(self, stop: StopRequest | None = None) -> int:
+        """Run the attempt inside this process."""
+        return merge.run(self.context(stop))
+
+    def start(self) -> subprocess.Popen[str]:
+        """Run the attempt as a process of its own, as the agent does."""
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "workers.kinds"],
+            cwd=ROOT,
+            env={**{k: v for k, v in os.environ.items() if not k.startswith("EMEP_")}, **self.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def merge_job(directory: Path, params: dict[str, Any] | None = None, **environ: str) -> Job:
+    """A merge of two random models; ``params`` change the defaults (slerp, t = 0.3)."""
+    inputs = directory / "inputs"
+    for i in range(2):
+        target = random_model(inputs / f"model-{i}", i)
+        (target / "config.json").write_text(f'{{"layers": {i}}}\n')
+    document = {
+        "kind": "merge",
+        "params": {"strategy": "slerp", "models": PARENTS, "t": 0.3, "seed": 7, **(params or {})},
+        "inputs": [{"as": f"model-{i}", "artifact": PARENTS[i], "files": []} for i in range(2)],
+        "gpus": ["GPU-sim-0", "GPU-sim-1"],
+        "remaining_s": 100.0,
+        "grace_s": 10.0,
+    }
+    (directory / "job.json").write_text(json.dumps(document))
+    return Job(
+        directory,
+        {
+            "EMEP_JOB_FILE": str(directory / "job.json"),
+            "EMEP_JOB_ID": "job-1",
+            "EMEP_ATTEMPT": "1",
+            "EMEP_EPOCH": "1",
+            "EMEP_INPUT_DIR": str(inputs),
+            "EMEP_OUTPUT_DIR": str(directory / "output"),
+            "EMEP_CHECKPOINT_DIR": str(directory / "checkpoint"),
+            "EMEP_SCRATCH_DIR": str(directory / "scratch"),
+            "EMEP_EVENTS": str(directory / "events"),
+            "EMEP_PREEMPT_FILE": str(directory / "preempt"),
+            "EMEP_GRACE_SECONDS": "10",
+            "EMEP_CHECKPOINT_EXIT_CODE": "85",
+            "EMEP_GPU_COUNT": "2",
+            "CUDA_VISIBLE_DEVICES": "GPU-sim-0,GPU-sim-1",
+            **environ,
+        },
+    )
