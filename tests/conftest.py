@@ -8,8 +8,9 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def artifact_dir(tmp_path: Path, settings) -> Path:
-    """Each test has its own artifact store, and nobody hears its bells."""
+def artifact_dir(tmp_path: Path, settings, monkeypatch) -> Path:
+    """Each test has its own artifact store (never flushed to the disk: no test here loses power)."""
+    monkeypatch.setattr("scheduling.services.artifact_files.os.fsync", lambda _: None)
     settings.ARTIFACT_DIR = tmp_path / "artifacts"
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     return settings.ARTIFACT_DIR

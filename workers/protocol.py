@@ -117,6 +117,8 @@ class HeldAttempt(TypedDict):
 
 
 class Register(TypedDict):
+    """A node as it describes itself; ``attempts`` are ``{attempt, epoch, pid_alive}``: alive = something is still to come."""
+
     boot_id: str
     protocol: int
     agent_version: str
@@ -126,7 +128,7 @@ class Register(TypedDict):
     labels: dict[str, str]
     simulated: bool
     gpus: list[GpuDescription]
-    attempts: list[dict[str, Any]]  # {attempt, epoch, pid_alive}
+    attempts: list[dict[str, Any]]
 
 
 class Registered(TypedDict):
@@ -150,7 +152,9 @@ class Report(TypedDict, total=False):
     ``type`` and what goes with it:
     ``started`` {pid}; ``progress`` {step, total, unit, rate?}; ``metric`` {step, name, value};
     ``logs`` {offset, text} (offset and the answer's ``next`` count UTF-8 bytes);
-    ``checkpoint`` {artifact, step}; ``finished`` {outcome, exit_code, error, artifacts, checkpoint, why, detail}.
+    ``checkpoint`` {artifact, step};
+    ``finished`` {outcome, exit_code, error, artifacts, checkpoint, step (of the checkpoint), why, detail, gpus_clean}:
+    ``gpus_clean`` is sent, false, only when a process could not be killed.
     """
 
     n: int
@@ -174,6 +178,7 @@ class Report(TypedDict, total=False):
     error: str
     why: str | None
     detail: str
+    gpus_clean: bool
 
 
 class Answer(TypedDict, total=False):

@@ -10,9 +10,10 @@ from typing import Any
 
 import yaml
 
+# Memory as real boards of that label report it: 80 GB means 10^9 bytes each, and a board has a little more.
 NODES: dict[str, dict[str, Any]] = {
-    "node-1": {"rack_id": "rack-1", "network_bandwidth_gbps": 400, "model": "SIM H100 80GB", "memory": "80GB"},
-    "node-2": {"rack_id": "rack-2", "network_bandwidth_gbps": 200, "model": "SIM A100 40GB", "memory": "40GB"},
+    "node-1": {"rack_id": "rack-1", "network_bandwidth_gbps": 400, "model": "SIM H100 80GB", "memory": "81559MiB"},
+    "node-2": {"rack_id": "rack-2", "network_bandwidth_gbps": 200, "model": "SIM A100 40GB", "memory": "40960MiB"},
 }
 GPUS_PER_NODE = 4
 
@@ -23,9 +24,11 @@ def simulated_gpus(name: str, path: Path) -> None:
         return
     row = NODES[name]
     content = {
-        "rack_id": row["rack_id"],
-        "network_bandwidth_gbps": row["network_bandwidth_gbps"],
-        "labels": {"demo": "true"},
+        "node": {
+            "rack_id": row["rack_id"],
+            "network_bandwidth_gbps": row["network_bandwidth_gbps"],
+            "labels": {"demo": "true"},
+        },
         "gpus": [
             {
                 "uuid": f"GPU-SIM-{name}-{i}",

@@ -42,7 +42,7 @@ def of(
     python, manage = sys.executable, str(base / "manage.py")
     programs = [Program("broker", broker, 10)] if broker else []
     programs += [
-        Program("web", [python, "-m", "daphne", "-b", host, "-p", str(port), "--proxy-headers", "--http-timeout", "0",
+        Program("web", [python, "-m", "daphne", "-v", "0", "-b", host, "-p", str(port), "--proxy-headers", "--http-timeout", "0",
                         "--application-close-timeout", "3", "emep_site.asgi:application"], 20),
         Program("celery", [python, "-m", "celery", "-A", "emep_site", "worker", "--beat", "--pool", "threads",
                            "--concurrency", "1", "--without-gossip", "--without-mingle", "--loglevel", "WARNING"], 30),
@@ -53,7 +53,7 @@ def of(
         programs.append(Program(f"keeper-{node.name}", [python, "-m", "workers", "keeper", "--state", state], 40, 30))
         agent = [python, "-m", "workers", "agent", "--state", state, "--server", f"http://{_address(host)}:{port}",
                  "--node", node.name, "--token-file", str(node.token), "--gpus", node.gpus, "--bell", "broker",
-                 "--on-term", "drain"]  # fmt: skip
+                 "--on-term", "drain", "--keeper", "outside"]  # fmt: skip
         programs.append(Program(f"agent-{node.name}", agent, 50, round(grace_s) + 30))
     return programs
 

@@ -40,7 +40,7 @@ class Foreground(Supervisor):
 def run(configuration: Path) -> None:
     """Everything in the configuration runs; returns when all of it has stopped."""
     options = ServerOptions()
-    options.first = True
+    options.first, options.test = True, False
     options.realize(["-n", "-c", str(configuration)], doc="")
     supervisor = Foreground(options)
     try:

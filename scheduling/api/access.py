@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Q
@@ -16,12 +16,14 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from scheduling.api.problems import Problem
 from scheduling.services import now
 from scheduling.store.queries import access
 from scheduling.store.queries.access import Actor
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView  # which reads the settings, which name this file
 
 NODE_PREFIX = "emepn_"
 ANY = "any"  # a method that every signed-in credential may use
@@ -70,7 +72,9 @@ class BearerToken(TokenAuthentication):
             raise AuthenticationFailed("the token is wrong or was revoked; make a new one", "invalid_token")
         moment = now()
         if row.expiry is not None and row.expiry <= moment:
-            raise AuthenticationFailed(f"the token expired at {row.expiry:%Y-%m-%d %H:%M} UTC; make a new one", "expired_token")
+            raise AuthenticationFailed(
+                f"the token expired at {row.expiry:%Y-%m-%d %H:%M} UTC; make a new one", "expired_token"
+            )
         if not row.user.is_active:
             raise AuthenticationFailed("the token's owner is not active any more", "inactive_user")
         if row.last_used_at is None or moment - row.last_used_at >= USED_EVERY:
@@ -106,10 +110,14 @@ class NodeToken(BaseAuthentication):
         if secret is None:
             return None
         if not secret.startswith(NODE_PREFIX):
-            raise AuthenticationFailed("only a node's own token is good here (manage.py addnode NAME)", "not_a_node_token")
+            raise AuthenticationFailed(
+                "only a node's own token is good here (manage.py addnode NAME)", "not_a_node_token"
+            )
         name = access.node_of_token(hashlib.sha256(secret.encode()).hexdigest())
         if name is None:
-            raise AuthenticationFailed("the node token is wrong or was replaced; run manage.py addnode NAME", "invalid_token")
+            raise AuthenticationFailed(
+                "the node token is wrong or was replaced; run manage.py addnode NAME", "invalid_token"
+            )
         return NodeIdentity(name), name
 
     def authenticate_header(self, request: Request) -> str:
@@ -121,7 +129,7 @@ def actor_of(request: Request) -> Actor:
     """The person behind the request with their rights as they are now; a session has whatever the person may."""
     kept: Actor | None = getattr(request, "_actor", None)
     if kept is None:
-        scopes = None if request.auth is None else frozenset(request.auth.scopes)
+        scopes = None if request.auth is None else frozenset(cast(Any, request.auth).scopes)
         kept = access.actor_of(request.user, scopes)
         request._actor = kept  # type: ignore[attr-defined]
     return kept

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest
 from rest_framework.request import Request
 
 from scheduling.api.problems import Problem
 
 MAX_DEPTH = 32
 MAX_DIGITS = 20
+NODE_BYTES = 16 * 1024 * 1024
 
 
 def read(request: Request, *, most: int) -> bytes:
     """The whole body; 413 as soon as it is known to be longer than ``most`` bytes, without reading the rest."""
-    http = cast(HttpRequest, request._request)
+    http = request._request
     message = f"the body may have at most {most} bytes; send less"
     announced = http.META.get("CONTENT_LENGTH") or "0"
     if announced.isascii() and announced.isdigit() and int(announced) > most:
@@ -29,20 +29,27 @@ def read(request: Request, *, most: int) -> bytes:
     return content
 
 
-def json_object(request: Request, *, optional: bool = False, any_text: bool = False) -> tuple[dict[str, Any], str]:
+def json_object(
+    request: Request, *, optional: bool = False, any_text: bool = False, most: int | None = None
+) -> tuple[dict[str, Any], str]:
     """(the object, its text). 413 too large, 415 another media type, 400 anything that is no clear JSON object:
     a key given twice, NaN or Infinity, a number beyond a float, a lone surrogate, too deep.
 
     ``optional``: no body at all means ``{}``. ``any_text``: strings may hold NUL and lone surrogates, as a job's log
     does; elsewhere no database could keep them.
     """
-    content = read(request, most=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-    if optional and not content.strip():
-        return {}, ""
+    content = read(request, most=most or settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    if not content.strip():
+        if optional:
+            return {}, ""
+        raise Problem(400, "bad_json", "the body is empty; send a JSON object")
     media = request.content_type.split(";")[0].strip().lower() if request.content_type else ""
     if media != "application/json":
         raise Problem(
-            415, "unsupported_media_type", f"send application/json, not {media[:80] or 'nothing'}", limit="application/json"
+            415,
+            "unsupported_media_type",
+            f"send application/json, not {media[:80] or 'nothing'}",
+            limit="application/json",
         )
     try:
         text = content.decode("utf-8")
@@ -62,6 +69,11 @@ def json_object(request: Request, *, optional: bool = False, any_text: bool = Fa
     except RecursionError as deep:
         raise Problem(400, "too_deep", f"at most {MAX_DEPTH} levels of nesting", limit=MAX_DEPTH) from deep
     return value, text
+
+
+def node_message(request: Request) -> dict[str, Any]:
+    """The object that an agent sends: batches of reports are larger than what people send, and logs hold any text."""
+    return json_object(request, any_text=True, most=NODE_BYTES)[0]
 
 
 class Refused(ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar
@@ -26,11 +26,13 @@ WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 class AlwaysJson(BaseContentNegotiation):
     """Whatever a client accepts, the answer is JSON: an error that can't be shown as asked would help nobody."""
 
-    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser:
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser:
         """The only one there is."""
-        return parsers[0]
+        return next(iter(parsers))
 
-    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> tuple[BaseRenderer, str]:
+    def select_renderer(
+        self, request: Request, renderers: Any, format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
         """The only one there is."""
         return renderers[0], renderers[0].media_type
 

@@ -22,7 +22,12 @@ PARAMETERS = ("cursor", "limit")
 
 
 def listed(
-    request: Request, given: dict[str, str], rows: QuerySet[Any], *, by: str, shown: Callable[[list[Any]], list[dict[str, Any]]]
+    request: Request,
+    given: dict[str, str],
+    rows: QuerySet[Any],
+    *,
+    by: str,
+    shown: Callable[[list[Any]], list[dict[str, Any]]],
 ) -> dict[str, Any]:
     """The page that ``cursor`` and ``limit`` ask for, newest first."""
     size = whole(given, "limit", default=PAGE, least=1, most=MAX_PAGE)

@@ -63,7 +63,7 @@ def document(problem: Problem) -> HttpResponse:
 
 
 def not_found(what: str) -> Problem:
-    """404 for what is not there and for what the asker may not know of: the same words, so nothing can be told apart."""
+    """404 for what is not there and for what the asker may not know of: in the same words."""
     return Problem(404, "not_found", f"there is no such {what}, or it is not yours to see")
 
 
@@ -87,7 +87,10 @@ def _as_problem(exc: Exception) -> Problem | None:
     if isinstance(exc, (OperationalError, InterfaceError)):
         # 503 and not 500: an agent takes it for a server that is away, and its jobs go on (D33).
         return Problem(
-            503, "database_unavailable", "the database does not answer; try again", headers={"Retry-After": str(RETRY_AFTER_S)}
+            503,
+            "database_unavailable",
+            "the database does not answer; try again",
+            headers={"Retry-After": str(RETRY_AFTER_S)},
         )
     if isinstance(exc, exceptions.APIException):
         return _of_drf(exc)
@@ -115,7 +118,9 @@ def unknown_path(request: HttpRequest, *_: object, **__: object) -> HttpResponse
     if not request.path.endswith("/"):
         try:
             if resolve(f"{request.path}/").func is not unknown_path:
-                return document(Problem(404, "not_found", f"there is no such address; did you mean {request.path[:200]}/ ?"))
+                return document(
+                    Problem(404, "not_found", f"there is no such address; did you mean {request.path[:200]}/ ?")
+                )
         except Resolver404:
             pass
     return document(Problem(404, "not_found", "there is no such address; /api/schema/ lists those there are"))
@@ -147,4 +152,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler500: no trace, no inside of the server."""
     if not request.path.startswith(API):
         return defaults.server_error(request)
-    return document(Problem(500, "server_error", "the server failed; the fault is in its log, and trying again may help"))
+    return document(
+        Problem(500, "server_error", "the server failed; the fault is in its log, and trying again may help")
+    )

@@ -76,7 +76,9 @@ class _Avoidance:
         """The GPUs the job may get."""
         key = fit_class(job)
         if key not in self._eligible:
-            self._eligible[key] = suitable(self._pool, job.request) - self.excluded(job)
+            suited, excluded = suitable(self._pool, job.request), self.excluded(job)
+            # The very same set for all that may go anywhere: comparing equal large sets is what costs.
+            self._eligible[key] = suited - excluded if excluded else suited
         return self._eligible[key]
 
     def excluded(self, job: WaitingJob) -> frozenset[str]:

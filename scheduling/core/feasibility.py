@@ -12,12 +12,15 @@ KEYS = ("nvlink_group_id", "rack_id", "network_bandwidth_gbps", "gpu_model", "no
 
 def suitable(pool: Pool, request: ResourceRequest, wishes: tuple[AffinityTerm, ...] = ()) -> frozenset[str]:
     """The installed GPUs with enough memory on which all required rules, and ``wishes``, hold."""
-    terms = (*request.required_terms, *wishes)
-    return frozenset(
-        gpu.uuid
-        for gpu in pool.installed
-        if gpu.memory_mib >= request.gpu_memory_min_mib and all(holds(term, pool, gpu) for term in terms)
-    )
+    terms, memory = (*request.required_terms, *wishes), request.gpu_memory_min_mib
+    key = (memory, terms)
+    if key not in pool.suited:
+        pool.suited[key] = frozenset(
+            gpu.uuid
+            for gpu in pool.installed
+            if gpu.memory_mib >= memory and all(holds(term, pool, gpu) for term in terms)
+        )
+    return pool.suited[key]
 
 
 def placeable(pool: Pool, *, unreachable: frozenset[str] = frozenset()) -> frozenset[str]:

@@ -27,12 +27,22 @@ class Place:
     gpus: tuple[str, ...]
 
 
+Option = tuple[Preference, Place]
+Question = tuple[int, bool, bool, frozenset[str]]
+
+
 class Room:
-    """The free GPUs by cell, in canonical order; they only become fewer within a cycle."""
+    """The free GPUs; they only become fewer within a cycle.
+
+    The options of each cell are kept per question and made anew only for cells that something was taken from, so a
+    cycle that starts many jobs does not look at every GPU for each.
+    """
 
     def __init__(self, pool: Pool, free: Iterable[str]) -> None:
         self.pool = pool
         self._free = set(free)
+        self._options: dict[Question, dict[int, Option]] = {}
+        self._stale: dict[Question, set[int]] = {}
 
     @property
     def free(self) -> frozenset[str]:
@@ -43,9 +53,12 @@ class Room:
         """The place's GPUs are no longer free; taking one twice is a bug."""
         for gpu in place.gpus:
             self._free.remove(gpu)
+        touched = {self.pool.cell_index[gpu] for gpu in place.gpus}
+        for stale in self._stale.values():
+            stale |= touched
 
     def cells(self, eligible: frozenset[str]) -> Iterator[tuple[Cell, list[Gpu]]]:
-        """Every cell that has free GPUs among ``eligible``, with those."""
+        """Every cell that has free GPUs among ``eligible``, with those, in canonical order."""
         usable = self._free & eligible
         for index in sorted({self.pool.cell_index[gpu] for gpu in usable}):
             cell = self.pool.cells[index]
@@ -54,6 +67,23 @@ class Room:
     def is_whole(self, cell: Cell) -> bool:
         """Whether every GPU of the cell is free."""
         return all(gpu.uuid in self._free for gpu in cell.gpus)
+
+    def options(self, request: ResourceRequest, eligible: frozenset[str]) -> Iterable[Option]:
+        """For each cell that could hold the request now, where in it and how good that is."""
+        question = (request.gpus_per_node, request.nvlink_required, request.nvlink_exclusive, eligible)
+        known = self._options.setdefault(question, {})
+        if question not in self._stale:
+            self._stale[question] = {self.pool.cell_index[gpu] for gpu in self._free & eligible}
+        for index in self._stale[question]:
+            cell = self.pool.cells[index]
+            gpus = [gpu for gpu in cell.gpus if gpu.uuid in self._free and gpu.uuid in eligible]
+            option = _option(self, request, cell, gpus=gpus)
+            if option is None:
+                known.pop(index, None)
+            else:
+                known[index] = option
+        self._stale[question].clear()
+        return known.values()
 
 
 def find(room: Room, request: ResourceRequest, *, eligible: frozenset[str]) -> Place | None:
@@ -75,45 +105,36 @@ def fits(pool: Pool, request: ResourceRequest, *, free: Iterable[str], eligible:
 def _best(room: Room, request: ResourceRequest, eligible: frozenset[str]) -> Place | None:
     if request.node_count != 1:
         return None
-    if request.nvlink_exclusive:
-        return _pick(_exclusive_places(room, request, eligible))
-    place = _pick(_cell_places(room, request, eligible))
+    place = _pick(room.options(request, eligible))
     if place is None and request.gpus_per_node > 1 and not request.nvlink_required:
-        place = _pick(_node_places(room, request, eligible))
+        place = _pick(_node_options(room, request, eligible))
     return place
 
 
-def _pick(options: Iterable[tuple[Preference, Place]]) -> Place | None:
+def _pick(options: Iterable[Option]) -> Place | None:
     best = min(options, key=lambda option: option[0], default=None)
     return best[1] if best else None
 
 
-def _cell_places(room: Room, request: ResourceRequest, eligible: frozenset[str]) -> Iterator[tuple[Preference, Place]]:
-    need, rank = request.gpus_per_node, room.pool.node_rank
-    for cell, gpus in room.cells(eligible):
-        if len(gpus) < need or (request.nvlink_required and cell.group is None):
-            continue
-        memory, chosen = _smallest_memory(gpus, need)
-        breaks = cell.group is not None and len(cell.gpus) > need and room.is_whole(cell)
-        kind = LOOSE if cell.group is None else WHOLE if breaks else BROKEN
-        # Breaking a small group is better than breaking a large one, even at the price of memory (scheduling.md 15).
-        size = len(cell.gpus) if kind == WHOLE else 0
-        yield (kind, size, memory, len(gpus), rank[cell.node], cell.group or ""), _place(cell.node, chosen)
-
-
-def _exclusive_places(
-    room: Room, request: ResourceRequest, eligible: frozenset[str]
-) -> Iterator[tuple[Preference, Place]]:
-    need, rank = request.gpus_per_node, room.pool.node_rank
-    for cell, gpus in room.cells(eligible):
-        if cell.group is None or not cell.whole_group or len(gpus) < need or not room.is_whole(cell):
-            continue
-        memory, chosen = _smallest_memory(gpus, need)
+def _option(room: Room, request: ResourceRequest, cell: Cell, *, gpus: list[Gpu]) -> Option | None:
+    """The place in this cell, of whose suitable GPUs ``gpus`` are free, and its preference; None if there is none."""
+    need, rank = request.gpus_per_node, room.pool.node_rank[cell.node]
+    if len(gpus) < need or (request.nvlink_required and cell.group is None):
+        return None
+    memory, chosen = _smallest_memory(gpus, need)
+    if request.nvlink_exclusive:
+        if cell.group is None or not cell.whole_group or not room.is_whole(cell):
+            return None
         rest = [gpu for gpu in cell.gpus if gpu not in chosen]
-        yield (WHOLE, len(cell.gpus), memory, 0, rank[cell.node], cell.group), _place(cell.node, [*chosen, *rest])
+        return (WHOLE, len(cell.gpus), memory, 0, rank, cell.group), _place(cell.node, [*chosen, *rest])
+    breaks = cell.group is not None and len(cell.gpus) > need and room.is_whole(cell)
+    kind = LOOSE if cell.group is None else WHOLE if breaks else BROKEN
+    # Breaking a small group is better than breaking a large one, even at the price of memory: gangs need large ones.
+    size = len(cell.gpus) if kind == WHOLE else 0
+    return (kind, size, memory, len(gpus), rank, cell.group or ""), _place(cell.node, chosen)
 
 
-def _node_places(room: Room, request: ResourceRequest, eligible: frozenset[str]) -> Iterator[tuple[Preference, Place]]:
+def _node_options(room: Room, request: ResourceRequest, eligible: frozenset[str]) -> Iterator[Option]:
     need, rank = request.gpus_per_node, room.pool.node_rank
     nodes: dict[str, list[list[Gpu]]] = {}
     for cell, gpus in room.cells(eligible):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -122,6 +123,11 @@ class Pool:
     def cell_index(self) -> dict[str, int]:
         """The place in ``cells`` of each installed GPU's cell, by UUID."""
         return {gpu.uuid: place for place, cell in enumerate(self.cells) for gpu in cell.gpus}
+
+    @cached_property
+    def suited(self) -> dict[Hashable, frozenset[str]]:
+        """The GPUs found to suit a memory size and rules, by those: asked again and again for equal requests."""
+        return {}
 
     def _is_on_one_node(self, group: str | None) -> bool:
         return group is None or len({gpu.node for gpu in self.by_group[group]}) == 1

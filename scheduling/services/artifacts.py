@@ -101,12 +101,16 @@ def _entries(given: Any) -> tuple[list[FileEntry], Refusal | None]:
             return [], Refusal(400, "unsafe_path", str(unsafe), "files")
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             return [], Refusal(422, "bad_size", f"size of {path!r} must be a whole number of bytes", "files")
-        if sha and not (isinstance(sha, str) and len(sha) == 64 and set(sha) <= set("0123456789abcdef")):
+        if sha and not _is_sha256(sha):
             return [], Refusal(422, "bad_sha256", f"sha256 of {path!r} must be 64 hex digits", "files")
         files.append({"path": path, "size": size, "sha256": sha})
     if len({f["path"].casefold() for f in files}) != len(files):
         return [], Refusal(422, "duplicate_path", "two files have one name (case does not count)", "files")
     return files, None
+
+
+def _is_sha256(text: Any) -> bool:
+    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
 def _mine(owner: Owner, upload_id: str) -> Any:
@@ -172,7 +176,9 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
     files: list[FileEntry] = []
     tensors: dict[str, Any] = {}
     for number, entry in enumerate(upload.files):
-        wanted = str((claimed or {}).get(entry["path"]) or entry["sha256"])
+        wanted = (claimed or {}).get(entry["path"]) or entry["sha256"]
+        if not _is_sha256(wanted):
+            return Refusal(422, "bad_sha256", f"sha256 of {entry['path']!r} must be 64 hex digits", entry["path"])
         checked = _check_file(upload.pk, number, entry, wanted, model=upload.kind == "model")
         if isinstance(checked, Refusal):
             return checked

@@ -15,7 +15,7 @@ from scheduling.core.request import FieldError, Rights, Submission, validate
 from scheduling.services import models_fit
 from scheduling.store import load
 from scheduling.store.commit import jobs as commit
-from scheduling.store.queries import access
+from scheduling.store.queries import access, credentials
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.shapes import shape_of
@@ -79,10 +79,13 @@ def submit(
 ) -> Accepted | Refused | KeyConflict:
     """The job is QUEUED, or refused with every reason and kept as REJECTED for the audit."""
     text = raw if raw is not None else json.dumps(body, sort_keys=True, default=str)
+    body_key = commit.Key(key, hashlib.sha256(_canonical(body).encode()).hexdigest()) if key else None
+    if body_key is not None and (made_before := credentials.made_by(actor.user_id, body_key.value)) is not None:
+        job_id, made_with = made_before
+        return Accepted(job_id, fresh=False) if made_with == body_key.body_sha256 else KeyConflict(job_id)
     submission, resolved, errors = check(body, actor)
     if submission is None:
         return Refused(errors, _keep_refused(body, text, errors, actor, now))
-    body_key = commit.Key(key, hashlib.sha256(_canonical(body).encode()).hexdigest()) if key else None
     request = submission.request
     fields = {
         "name": submission.name, "kind": submission.kind, "project": submission.project, "queue": submission.queue,

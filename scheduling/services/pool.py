@@ -23,6 +23,7 @@ from scheduling.store.queries import dispatch
 from scheduling.store.queries.access import Actor
 from workers.protocol import PROTOCOL_VERSION, Outcome, Timings
 
+SETTLED = {"cordon": "CORDONED", "drain": "DRAINING", "return": "READY"}
 OPERATIONS = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent.RETURN}
 TEXT = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -210,10 +211,13 @@ def _uuid(text: str) -> UUID | None:
 
 
 def operate(name: str, verb: str, actor: Actor, now: datetime) -> tuple[bool, str] | None:
-    """(lawful, state) after cordon, drain or return; None for an unknown node."""
+    """(lawful, state) after cordon, drain or return, of which twice is as lawful as once; None for an unknown node."""
     if dispatch.boot_id(name) is None:
         return None
-    return nodes.operate(name, OPERATIONS[verb], now=now, actor=actor.label, message=f"{verb} by {actor.username}")
+    lawful, state = nodes.operate(
+        name, OPERATIONS[verb], now=now, actor=actor.label, message=f"{verb} by {actor.username}"
+    )
+    return lawful or state == SETTLED[verb], state
 
 
 def accepting(now: datetime) -> None:

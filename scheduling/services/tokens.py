@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from knox.crypto import hash_token
+
 from scheduling.store import seed
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.credentials import SCOPES
@@ -15,6 +17,7 @@ from workers.catalog import nearest
 MAX_DAYS = 365
 DEFAULT_DAYS = 90
 MAX_NAME = 80
+ID_DIGITS = 16  # a token's id is the beginning of its digest
 FIELDS = ("name", "scopes", "days")
 
 
@@ -22,6 +25,7 @@ FIELDS = ("name", "scopes", "days")
 class Issued:
     """The secret, which is kept nowhere, and when it stops working."""
 
+    id: str
     token: str
     name: str
     scopes: tuple[str, ...]
@@ -45,10 +49,19 @@ def issue(
     errors: list[dict[str, Any]] = []
     for field in message:
         if field not in FIELDS:
-            errors.append(_wrong(field[:80], "unknown_field", f"there is no field {field[:80]!r}{nearest(field, FIELDS)}", list(FIELDS)))
+            errors.append(
+                _wrong(
+                    field[:80],
+                    "unknown_field",
+                    f"there is no field {field[:80]!r}{nearest(field, FIELDS)}",
+                    list(FIELDS),
+                )
+            )
     name = message.get("name")
     if not isinstance(name, str) or not 1 <= len(name.strip()) <= MAX_NAME or not name.isprintable():
-        errors.append(_wrong("name", "bad_name", f"name is 1 to {MAX_NAME} printable characters: what the token is for", MAX_NAME))
+        errors.append(
+            _wrong("name", "bad_name", f"name is 1 to {MAX_NAME} printable characters: what the token is for", MAX_NAME)
+        )
     scopes = message.get("scopes")
     errors += _scope_errors(actor, scopes)
     days = message.get("days", DEFAULT_DAYS)
@@ -62,7 +75,7 @@ def issue(
         return TokenRefused(tuple(errors))
     granted = tuple(s for s in SCOPES if s in scopes)
     secret, expires = seed.token(actor.user_id, name.strip(), granted, days=days)
-    return Issued(secret, name.strip(), granted, expires)
+    return Issued(hash_token(secret)[:ID_DIGITS], secret, name.strip(), granted, expires)
 
 
 def _scope_errors(actor: Actor, scopes: Any) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from scheduling.store import seed
+from scheduling.services import now, tokens
+from scheduling.services.tokens import TokenRefused
 from scheduling.store.queries import access, pages
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
@@ -28,27 +29,24 @@ def account(request: HttpRequest, actor: Actor) -> HttpResponse:
 @signed_in
 def make_token(request: HttpRequest, actor: Actor) -> HttpResponse:
     """A new token, shown on this answer only; or the form again with what is wrong."""
-    name = request.POST.get("name", "").strip()
-    scopes = [s for s in pages.scopes_for(actor) if s in request.POST.getlist("scope")]
-    days = request.POST.get("days", "90")
-    errors = {}
-    if not 1 <= len(name) <= 80 or not name.isprintable():
-        errors["name"] = "Give the token a name of 1 to 80 characters, such as the machine that will use it."
-    if not scopes:
-        errors["scope"] = "Choose at least one thing the token may do."
-    if days not in map(str, DAYS):
-        errors["days"] = f"Choose {', '.join(map(str, DAYS))} days."
-    if errors:
+    days = request.POST.get("days", "")
+    message = {
+        "name": request.POST.get("name", ""),
+        "scopes": request.POST.getlist("scope"),
+        "days": int(days) if days.isascii() and days.isdigit() and len(days) < 6 else days,
+    }
+    made = tokens.issue(actor, message, now())
+    if isinstance(made, TokenRefused):
+        errors = {str(e["field"]).split(".")[0]: str(e["message"]) for e in made.errors}
         return _page(request, actor, errors=errors, status=422)
-    secret, _ = seed.token(actor.user_id, name, scopes, days=int(days))
-    return _page(request, actor, secret=secret)
+    return _page(request, actor, secret=made.token)
 
 
 @require_POST
 @signed_in
 def revoke(request: HttpRequest, actor: Actor, token_id: str) -> HttpResponse:
     """The token no longer works."""
-    if not seed.revoke(actor.user_id, token_id):
+    if not tokens.revoke(actor, token_id):
         raise Http404("there is no such token of yours")
     messages.success(request, "The token no longer works.")
     return redirect("account")
@@ -57,16 +55,20 @@ def revoke(request: HttpRequest, actor: Actor, token_id: str) -> HttpResponse:
 def _page(
     request: HttpRequest, actor: Actor, *, secret: str = "", errors: dict[str, str] | None = None, status: int = 200
 ) -> HttpResponse:
-    tokens = access.tokens_of(actor.user_id)
+    mine = access.tokens_of(actor.user_id)
     chosen = request.POST.getlist("scope") if errors else ["jobs:read", "jobs:submit", "artifacts:read", "pool:read"]
-    belongs = f"You belong to {' and '.join(actor.projects)}" if actor.projects else "You belong to no project yet: ask an admin"
+    belongs = (
+        f"You belong to {' and '.join(actor.projects)}"
+        if actor.projects
+        else "You belong to no project yet: ask an admin"
+    )
     context = {
-        "tokens": tokens,
+        "tokens": mine,
         "secret": secret,
         "errors": errors or {},
         "scopes": [(s, s in chosen) for s in pages.scopes_for(actor)],
         "days": DAYS,
         "name": request.POST.get("name", "") if errors else "",
-        "sentence": f"{belongs}; {amount(len(tokens), 'token')} can act for you.",
+        "sentence": f"{belongs}; {amount(len(mine), 'token')} can act for you.",
     }
     return render(request, "account.html", context, status=status)

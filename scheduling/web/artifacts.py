@@ -22,7 +22,8 @@ KINDS = ("model", "checkpoint", "dataset", "eval", "output", "log")
 def artifacts(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The artifacts of one's projects, newest first, by kind, project and name."""
     wanted = {key: request.GET.get(key, "")[:200] for key in ("kind", "project", "q")}
-    page = pages.artifact_page(actor, **wanted, after=request.GET.get("after", ""))
+    after = request.GET.get("after", "")
+    page = pages.artifact_page(actor, kind=wanted["kind"], project=wanted["project"], q=wanted["q"], after=after)
     given = {k: v for k, v in wanted.items() if v}
     context = {
         "rows": [{**row, "read_size": size(row["size"])} for row in page.rows],
@@ -50,7 +51,9 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
         "children": [{**known[e["child"]], "role": e["role"]} for e in family["edges"] if e["parent"] == shown["id"]],
     }
     made = f"A {shown['kind']} of {size(shown['size'])} in {amount(len(shown['files']), 'file')}"
-    sentence = f"{made}, made from {amount(len(links['parents']), 'parent')}." if links["parents"] else f"{made}, uploaded."
+    sentence = (
+        f"{made}, made from {amount(len(links['parents']), 'parent')}." if links["parents"] else f"{made}, uploaded."
+    )
     return render(
         request, "artifact.html", {"artifact": shown, "files": files(shown["files"]), "sentence": sentence, **links}
     )
@@ -59,4 +62,5 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
 def _sentence(count: int, *, more: bool, filtered: bool) -> str:
     if not count:
         return "No artifact matches." if filtered else "There are no artifacts yet."
-    return f"{'The newest ' if more else ''}{amount(count, 'artifact')}{' match' if filtered and count > 1 else ''}, newest first."
+    found = f"{amount(count, 'artifact')}{' match' if filtered and count > 1 else ''}, newest first."
+    return f"The newest {found}" if more else found

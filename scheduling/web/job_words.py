@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
-from scheduling.web.wording import amount, duration, gb, gpu_hours, size
+from scheduling.web.wording import amount, duration, gb, gpu_hours, limit, size
 
 
 def shown(job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -19,11 +19,13 @@ def shown(job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "sentence": sentence(job, now),
         "waited": duration(((began or ended or now) - job["submitted_at"]).total_seconds()),
         "ran": duration(((ended or now) - began).total_seconds()) if began else "",
-        "limit": duration(job["max_duration"]) if job["max_duration"] else "",
+        "limit": limit(job["max_duration"]) if job["max_duration"] else "",
         "memory": gb(job["gpu_memory_min_mib"]) if job["gpu_memory_min_mib"] else "any",
         "hours": gpu_hours(job["gpu_hours"]),
         "percent": _percent(progress),
-        "rate": _rate(progress),
+        "rate": _rate(progress) if job["state"] == JobState.RUNNING else "",
+        "causes": [{"message": r["message"], "pairs": _pairs(r["numbers"])} for r in job["reasons"]],
+        "asked": "–" if job["state"] == JobState.REJECTED else job["gpu_count"],
         "eta": duration(progress["eta_s"]) if progress and progress["eta_s"] is not None else "",
         "why": job["reasons"][0]["message"] if job["reasons"] else (job["error"] or "").split("\n")[0],
         "over": job["state"] in TERMINAL,
@@ -58,21 +60,26 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
     ran = duration(((job["ended_at"] or now) - job["started_at"]).total_seconds()) if job["started_at"] else ""
     waited = duration((now - job["submitted_at"]).total_seconds())
     if state is JobState.QUEUED:
-        return f"Waiting for {gpus} since {waited}. {job['reasons'][0]['message'] if job['reasons'] else ''}".strip()
+        why = job["reasons"][0]["message"].split(". ")[0].rstrip(".") if job["reasons"] else ""
+        return f"Has waited {waited} for {gpus}. {why}.".replace(" .", "")
     if state is JobState.RUNNING:
         done = _percent(job["progress"])
         return f"Running on {gpus} of {where} for {ran}" + (f", {done} % done." if done is not None else ".")
     if state is JobState.SUCCEEDED:
         return f"Succeeded after {ran} on {gpus} with {amount(len(job['artifacts']), 'artifact')}."
     if state is JobState.FAILED:
-        why = f"out of GPU memory. {job['error'] or ''}" if name == "OOM" else (job["error"] or "its process ended badly.")
+        why = (
+            f"out of GPU memory. {job['error'] or ''}"
+            if name == "OOM"
+            else (job["error"] or "its process ended badly.")
+        )
         return f"Failed after {ran or waited}: {why}"
     return {
         JobState.HELD: "Held by its owner: it does not start until it is released.",
         JobState.DISPATCHING: f"Granted {gpus} of {where}; waiting for the node to take it.",
         JobState.PREEMPTING: "Saving a checkpoint to make room for a job of higher priority.",
         JobState.CANCELLING: "Being cancelled: its node was asked to stop it.",
-        JobState.TIMED_OUT: f"Stopped after {ran}: its time limit of {duration(job['max_duration'])} had passed.",
+        JobState.TIMED_OUT: f"Stopped after {ran}: its time limit of {limit(job['max_duration'])} had passed.",
         JobState.CANCELLED: f"Cancelled after running for {ran}." if ran else "Cancelled before it started.",
         JobState.REJECTED: f"Refused for {amount(len(job['errors']), 'reason')}; nothing ran.",
     }[state]
@@ -89,6 +96,19 @@ def at_stake(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: d
     lost = (now - since).total_seconds() * job["gpu_count"] / 3600
     kept = "its newest checkpoint stays in the store" if saved else "there is no checkpoint"
     return f"The work since {'the last checkpoint' if saved else 'its start'} is lost ({gpu_hours(lost)}); {kept}."
+
+
+def _pairs(numbers: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The numbers of a reason as people read them; an instant (``..._ms``) as a time."""
+    pairs = []
+    for key, value in numbers.items():
+        if key.endswith("_mib"):
+            pairs.append({"word": key.removesuffix("_mib"), "value": gb(int(value))})
+        elif key.endswith("_ms"):
+            pairs.append({"word": key.removesuffix("_ms"), "at": datetime.fromtimestamp(value / 1000, tz=UTC)})
+        else:
+            pairs.append({"word": key, "value": value})
+    return [{**p, "word": str(p["word"]).replace("_", " ")} for p in pairs]
 
 
 def _percent(progress: Mapping[str, Any] | None) -> int | None:

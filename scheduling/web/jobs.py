@@ -83,7 +83,9 @@ def _wanted(request: HttpRequest, *, post: bool = False) -> dict[str, str]:
 
 def _sentence(actor: Actor) -> str:
     standing = pages.standing(actor)
-    where = "in all projects" if actor.is_admin else f"in {' and '.join(actor.projects)}" if actor.projects else "of yours"
+    where = (
+        "in all projects" if actor.is_admin else f"in {' and '.join(actor.projects)}" if actor.projects else "of yours"
+    )
     running, waiting = amount(standing["running"], "job"), standing["waiting"]
     verb = "runs" if standing["running"] == 1 else "run"
     return f"{running} {verb} and {waiting} {'waits' if waiting == 1 else 'wait'} {where}."

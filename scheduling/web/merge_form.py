@@ -10,13 +10,21 @@ from django.http import QueryDict
 
 ROWS = 4
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
-    "slerp-pair": ("SLERP on 2 linked GPUs", {"strategy": "slerp", "t": "0.5", "gpu_count": "2", "nvlink_required": True}),
+    "slerp-pair": (
+        "SLERP on 2 linked GPUs",
+        {"strategy": "slerp", "t": "0.5", "gpu_count": "2", "nvlink_required": True},
+    ),
     "slerp-one": ("SLERP on 1 GPU", {"strategy": "slerp", "t": "0.5", "gpu_count": "1", "nvlink_required": False}),
     "mean": ("Plain mean on 1 GPU", {"strategy": "linear", "gpu_count": "1", "nvlink_required": False}),
 }
 TEXTS = ("name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "strategy", "t",
          "purpose", "retries", "out_dtype")  # fmt: skip
-ELSEWHERE = {"gpus_per_node": "gpu_count", "node_count": "gpu_count", "params": "strategy", "params.normalize": "weights"}
+ELSEWHERE = {
+    "gpus_per_node": "gpu_count",
+    "node_count": "gpu_count",
+    "params": "strategy",
+    "params.normalize": "weights",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,17 @@ def body_of(values: Values) -> dict[str, Any]:
         params["weights"] = [_number(_at(values.weights, i)) for i, _ in chosen]
     if texts.get("out_dtype"):
         params["out_dtype"] = texts["out_dtype"]
-    plain = ("name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "purpose", "retries")
+    plain = (
+        "name",
+        "project",
+        "queue",
+        "priority",
+        "gpu_count",
+        "gpu_memory_min",
+        "max_duration",
+        "purpose",
+        "retries",
+    )
     body = {name: values.texts[name] if name == "name" else texts[name] for name in plain if texts.get(name)}
     return {"kind": "merge", **body, "nvlink_required": values.nvlink_required, "params": params}
 

@@ -29,7 +29,7 @@ def share(request: HttpRequest, actor: Actor) -> HttpResponse:
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     used = row["consumed_gpu_h"] + row["in_flight_gpu_h"]
     target = row["target_gpu_h"]
-    return {**row, "used": used, "percent": round(100 * used / target) if target else None}
+    return {**row, "used": used, "percent": 100 * used / target if target else None}
 
 
 def _sentence(projects: list[dict[str, Any]]) -> str:
@@ -41,4 +41,5 @@ def _sentence(projects: list[dict[str, Any]]) -> str:
     first, last = ranked[0], ranked[-1]
     if first["deficit"] == last["deficit"]:
         return "All projects with work have had the same part of their share: submission time decides."
-    return f"Within a priority, {first['name']} is first: it has had the least of its share; {last['name']} has had the most."
+    least = f"{first['name']} is first: it has had the least of its share"
+    return f"Within a priority, {least}; {last['name']} has had the most."

@@ -16,7 +16,7 @@ from scheduling.store.queries.access import Actor
 from scheduling.web import merge_form
 from scheduling.web.access import signed_in
 from scheduling.web.merge_form import Values
-from scheduling.web.wording import amount, duration, gb
+from scheduling.web.wording import amount, gb, limit
 from workers.catalog import DTYPES, STRATEGIES
 
 MAX_KEY = 100
@@ -45,7 +45,13 @@ def _first(request: HttpRequest, actor: Actor) -> Values:
 
 
 def _form(
-    request: HttpRequest, actor: Actor, values: Values, *, key: str = "", status: int = 200, sent_before: UUID | None = None
+    request: HttpRequest,
+    actor: Actor,
+    values: Values,
+    *,
+    key: str = "",
+    status: int = 200,
+    sent_before: UUID | None = None,
 ) -> HttpResponse:
     queues = pool.queues(now())
     found = sum(len(messages) for messages in values.errors.values())
@@ -53,6 +59,7 @@ def _form(
         "values": values,
         "texts": values.texts,
         "errors": values.errors,
+        "errors_top": values.errors.get("", []),
         "key": key or str(uuid4()),
         "sent_before": sent_before,
         "models": pages.models_to_merge(actor),
@@ -89,13 +96,15 @@ def _limits(queues: list[dict[str, object]]) -> dict[str, str]:
     return {
         "gpu_count": f"1 to {limits['largest_node']} on one node; the pool has {amount(limits['gpus'], 'GPU')}.",
         "gpu_memory_min": f"Of each GPU. The pool has GPUs of {sizes}. Empty: any.",
-        "nvlink": f"All in one NVLink group; the largest has {amount(group, 'GPU')}." if group else "The pool has no NVLink group.",
+        "nvlink": f"All in one NVLink group; the largest has {amount(group, 'GPU')}."
+        if group
+        else "The pool has no NVLink group.",
         "max_duration": _caps(queues),
     }
 
 
 def _caps(queues: list[dict[str, object]]) -> str:
-    caps = ", ".join(f"{q['name']} {duration(float(str(q['max_duration_cap'])))}" for q in queues)
+    caps = ", ".join(f"{q['name']} {limit(float(str(q['max_duration_cap'])))}" for q in queues)
     return f"Like 90m, 4h or 1h30m. The job is stopped after it. At most: {caps}."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduling.core.units import gb
 
-__all__ = ["amount", "duration", "gb", "gpu_hours", "size"]
+__all__ = ["amount", "duration", "gb", "gpu_hours", "limit", "size"]
 
 _STEPS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
 
@@ -18,6 +18,12 @@ def duration(seconds: float | None) -> str:
         if whole >= above:
             return f"{whole // above}{big} {whole % above // part:02d}{small}"
     return f"{whole} s"
+
+
+def limit(seconds: float) -> str:
+    """A limit as somebody would write it: ``4h``, ``7d``, ``1h 30m``."""
+    text = duration(seconds)
+    return text.split(" ")[0] if " 00" in text else text
 
 
 def size(count: int) -> str:

@@ -173,6 +173,13 @@ def test_a_counterfactual_is_true():
     assert order_of(decide(world(groups(2, 4), job("1", 2, nvlink=True), running=running))) == ["1"]
 
 
+def test_a_change_is_not_offered_on_gpus_the_job_avoids():
+    the_pool = pool(gpus("n0", 2, memory="24GB"), gpus("n1", 2, memory="80GB"))
+    waiting = job("1", memory="40GB", avoid_nodes=["n0"])
+    plan = decide(world(the_pool, waiting, running=[live("r", "n1/0"), live("s", "n1/1")]))
+    assert "memory_at_most_mib" not in numbers_of(plan, "1", "BUSY")
+
+
 def test_a_job_no_tick_has_seen_yet_starts_soon():
     assert starting_soon().code == "STARTING"
 

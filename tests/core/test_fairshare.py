@@ -99,6 +99,11 @@ def test_d3_targets_count_installed_gpus_and_not_only_healthy_ones():
     assert FairShare(world(flapping, job("1"))).projects.targets == healthy
 
 
+def test_d3_targets_do_not_count_retired_gpus():
+    retired = pool(gpus("n0", 4), gpus("n0", 1, first=4, state=GpuState.RETIRED))
+    assert FairShare(world(retired, job("1"))).projects.targets == FairShare(world(loose(4), job("1"))).projects.targets
+
+
 def test_d3_the_headline_score_is_the_projects_and_the_others_stand_beside_it():
     plan = decide(world(loose(1), job("1"), usage=used(queue={"merge": 100}, project={"A": 200})))
     scores = plan.scores["1"]

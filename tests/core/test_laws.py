@@ -79,7 +79,7 @@ def worlds(draw) -> Snapshot:
 
 LIVE_STATES = [JobState.RUNNING, JobState.RUNNING, JobState.DISPATCHING, JobState.CANCELLING]
 any_world = given(worlds())
-thorough = settings(max_examples=100, deadline=None)
+thorough = settings(max_examples=60, deadline=None)
 
 
 def held(snapshot: Snapshot) -> list[str]:

@@ -33,12 +33,12 @@ def placed(the_pool: Pool, *jobs, **more) -> dict[str, list[str]]:
 
 
 def mixed_memory() -> Pool:
-    return pool(gpus("a", 1, memory="24GB"), gpus("b", 1, memory="40GB"), gpus("c", 1, memory="80GB"))
+    return pool(gpus("c", 1, memory="24GB"), gpus("b", 1, memory="40GB"), gpus("a", 1, memory="80GB"))
 
 
 def test_example_10_each_job_gets_the_smallest_sufficient_memory():
     jobs = [job("1", at=1, memory="30GB"), job("2", at=2, memory="10GB"), job("3", at=3, memory="10GB")]
-    assert placed(mixed_memory(), *jobs) == {"1": ["b/0"], "2": ["a/0"], "3": ["c/0"]}
+    assert placed(mixed_memory(), *jobs) == {"1": ["b/0"], "2": ["c/0"], "3": ["a/0"]}
 
 
 def test_example_11_small_jobs_use_broken_groups_and_whole_groups_stay_whole():
@@ -54,6 +54,16 @@ def test_example_11_a_broken_group_of_larger_memory_comes_before_a_whole_one_of_
 
 def test_a_whole_small_group_is_broken_before_a_larger_one():
     the_pool = pool(gpus("n0", 8, group="g0"), gpus("n1", 2, group="g1"))
+    assert placed(the_pool, job("1")) == {"1": ["n1/0"]}
+
+
+def test_a_whole_small_group_is_broken_before_a_larger_one_even_of_less_memory():
+    the_pool = pool(gpus("n0", 8, memory="24GB", group="g0"), gpus("n1", 2, memory="80GB", group="g1"))
+    assert placed(the_pool, job("1")) == {"1": ["n1/0"]}
+
+
+def test_of_equally_large_whole_groups_that_of_less_memory_is_broken():
+    the_pool = pool(gpus("n0", 2, memory="80GB", group="g0"), gpus("n1", 2, memory="24GB", group="g1"))
     assert placed(the_pool, job("1")) == {"1": ["n1/0"]}
 
 
@@ -113,6 +123,11 @@ def test_d16_several_gpus_without_nvlink_may_cross_groups_of_one_node():
     assert placed(the_pool, job("1", 3)) == {"1": ["n0/0", "n0/1", "n0/2"]}
 
 
+def test_d16_a_job_that_must_cross_groups_takes_most_from_the_one_with_the_most():
+    the_pool = pool(gpus("n0", 2, group="g0"), gpus("n0", 3, group="g1", first=2))
+    assert placed(the_pool, job("1", 4)) == {"1": ["n0/0", "n0/2", "n0/3", "n0/4"]}
+
+
 def test_d16_several_gpus_stay_in_one_group_when_one_has_them():
     the_pool = pool(gpus("n0", 2, group="g0"), gpus("n0", 3, group="g1", first=2))
     assert placed(the_pool, job("1", 3)) == {"1": ["n0/2", "n0/3", "n0/4"]}
@@ -167,6 +182,15 @@ def test_d13_the_node_a_job_was_lost_on_is_avoided():
 def test_d13_a_job_waits_for_a_busy_node_rather_than_go_back_to_the_one_it_was_lost_on():
     running = [live("r", "n1/0", "n1/1")]
     assert placed(groups(2, 2), job("1", avoid_nodes=["n0"]), running=running) == {}
+
+
+def test_d13_what_is_avoided_is_used_when_the_others_are_too_few_to_hold_the_job_ever():
+    assert placed(loose(2), job("1", 2, avoid_gpus=["n0/0"])) == {"1": ["n0/0", "n0/1"]}
+
+
+def test_d13_what_is_avoided_is_used_when_the_others_are_not_healthy():
+    the_pool = with_gpu_state(loose(2), "n0/1", GpuState.UNHEALTHY)
+    assert placed(the_pool, job("1", avoid_gpus=["n0/0"])) == {"1": ["n0/0"]}
 
 
 def test_d13_what_is_avoided_is_used_when_nothing_else_could_ever_hold_the_job():

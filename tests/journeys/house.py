@@ -81,8 +81,8 @@ class House:
     def merge(self, name: str, **kw: Any) -> dict[str, Any]:
         """The accepted merge of the two demo models on 2 GPUs of one NVLink group."""
         models = [self.demo["models"]["digits-0-4"], self.demo["models"]["digits-5-9"]]
-        body = {"kind": "merge", "name": name, "project": "alpha", "gpu_count": 2, "nvlink_required": True, "max_duration": "30m",
-                "params": {"strategy": "slerp", "t": 0.5, "models": models}, **kw}  # fmt: skip
+        body = {"kind": "merge", "name": name, "project": "alpha", "gpu_count": 2, "nvlink_required": True,
+                "max_duration": "30m", "params": {"strategy": "slerp", "t": 0.5, "models": models}, **kw}  # fmt: skip
         answer = self.client().post("/jobs/", json=body)
         assert answer.status_code == 201, answer.text
         return answer.json()

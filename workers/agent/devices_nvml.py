@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -13,6 +14,7 @@ import pynvml
 from workers.agent.devices import DevicesError
 from workers.protocol import GpuDescription, GpuSample
 
+log = logging.getLogger("emep.agent")
 T = TypeVar("T")
 MIB = 2**20
 # What the fields are called in nvml.h; literals, because some pynvml constants are tuples by a stray comma.
@@ -60,13 +62,12 @@ class NvmlDevices:
                 "or give --gpus simulated:FILE.yaml"
             ) from problem
         self.handles: dict[str, Any] = {}
-        self.broken: list[str] = []
         for index in range(count):
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
                 self.handles[_text(nvml.nvmlDeviceGetUUID(handle))] = handle
             except pynvml.NVMLError as problem:
-                self.broken.append(f"GPU {index}: {problem}")
+                log.error("GPU %d does not answer and is left out: %s", index, problem)
         self._watch_xids()
 
     # ------------------------------------------------------------ inventory

@@ -69,12 +69,16 @@ class Keeper:
         self.log_path = state.root / "keeper.log"
 
     def log(self, what: str, **fields: Any) -> None:
-        """One JSON line about what was done, with both clocks; the file before is kept when it grows too long."""
-        if self.log_path.exists() and self.log_path.stat().st_size > LOG_BYTES:
-            self.log_path.replace(self.log_path.with_suffix(".log.1"))
+        """One JSON line about what was done, with both clocks; the file before is kept when it grows too long.
+
+        A full disk costs the line and not the keeper, whose death would be that of every job.
+        """
         line = json.dumps({"at": round(self.clock(), 3), "wall": round(time.time(), 3), "what": what, **fields})
-        with self.log_path.open("a", encoding="utf-8") as out:
-            out.write(line + "\n")
+        with contextlib.suppress(OSError):
+            if self.log_path.exists() and self.log_path.stat().st_size > LOG_BYTES:
+                self.log_path.replace(self.log_path.with_suffix(".log.1"))
+            with self.log_path.open("a", encoding="utf-8") as out:
+                out.write(line + "\n")
 
     # ------------------------------------------------------------ the loop
 
@@ -163,7 +167,8 @@ class Keeper:
             return
         if self.stopping or self.clock() >= self.lease()[0]:
             why = "the keeper is stopping" if self.stopping else "the node's lease has run out"
-            self._write_status(directory, {"cause": "fence", "error": why, "clean": True})
+            with contextlib.suppress(OSError):
+                self._write_status(directory, {"cause": "fence", "error": why, "clean": True})
             return
         raw = read_json(directory / "exec.json") or {}
         try:
@@ -171,11 +176,17 @@ class Keeper:
             pid = spawn(spec, directory / "stdout")
         except (CannotRun, KeyError, OSError) as problem:
             self.log("cannot_start", job=name, error=str(problem))
-            self._write_status(directory, {"cause": "exec", "exit_code": 127, "error": str(problem), "clean": True})
+            with contextlib.suppress(OSError):
+                self._write_status(directory, {"cause": "exec", "exit_code": 127, "error": str(problem), "clean": True})
             return
-        self.children[name] = Child(name, directory, pid, marker_of(directory))
+        child = self.children[name] = Child(name, directory, pid, marker_of(directory))
         proc = proctable.read_proc(pid)
-        write_json(directory / "pid.json", _born(pid, proc, self.clock(), self.boot))
+        try:
+            write_json(directory / "pid.json", _born(pid, proc, self.clock(), self.boot))
+        except OSError as problem:
+            self.log("cannot_record", job=name, error=str(problem))
+            self._end(child, "kill", self.clock())  # what isn't on record couldn't be found again
+            return
         self.log("started", job=name, pid=pid)
         ring(self.state.agent_bell)
 
@@ -247,7 +258,10 @@ class Keeper:
             child.give_up_at = now + max(self.lease()[1], GUARD_KILL_S)
         if (left or child.wait_status is None) and now < child.give_up_at:
             return
-        self._write_status(child.directory, self._status(child, sorted(left)))
+        try:
+            self._write_status(child.directory, self._status(child, sorted(left)))
+        except OSError:
+            return  # a full disk: the status is kept here and written when there is room again
         self.log("ended", job=child.name, cause=child.cause, survivors=sorted(left))
         del self.children[child.name]
 

@@ -56,7 +56,7 @@ class ArtifactStore:
         for name in ("objects", "manifests", "records", "tmp"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
 
-    def put(self, path: Path | str, kind: str = "model", metadata: Mapping[str, Any] | None = None) -> str:
+    def put(self, path: Path | str, kind: str = "model", *, metadata: Mapping[str, Any] | None = None) -> str:
         """Store a file or a directory; returns its id. Putting the same content again changes nothing.
 
         Refuses symbolic links, special files and unsafe names (``unsafe_path``) and an empty directory.
@@ -74,7 +74,7 @@ class ArtifactStore:
             write_file(self._record(artifact_id), json.dumps(record, sort_keys=True).encode())
         return artifact_id
 
-    def store(self, candidate: Candidate, parents: Sequence[str] = (), max_shard_size: int | None = None) -> str:
+    def store(self, candidate: Candidate, parents: Sequence[str] = (), *, max_shard_size: int | None = None) -> str:
         """Compute ``candidate`` and put it with its lineage (``parents``: ids in the order of the models)."""
         lineage = {"parents": list(parents), "recipe": candidate.recipe(), "engine_version": ENGINE_VERSION}
         plan = plan_output(
@@ -88,7 +88,7 @@ class ArtifactStore:
                 writer.publish(scratch / "merged")
             finally:
                 writer.close()
-            return self.put(scratch / "merged", "model", lineage)
+            return self.put(scratch / "merged", "model", metadata=lineage)
 
     def stat(self, artifact_id: str) -> Artifact:
         """What is stored under ``artifact_id``; refuses with ``not_found``."""

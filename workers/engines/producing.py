@@ -13,7 +13,7 @@ from workers.engines.planning import PlannedTensor
 from workers.engines.writing import PlannedWriter
 
 
-class Abandoned(Exception):  # noqa: N818  a way out of a tensor, not an error
+class Abandoned(Exception):
     """The tensor in hand is given up because there is no time left to finish it."""
 
 

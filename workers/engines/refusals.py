@@ -16,7 +16,7 @@ class Problem:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-class EngineRefusal(Exception):  # noqa: N818  an answer to the asker, not an error of the program
+class EngineRefusal(Exception):
     """The engine will not do what was asked, and asking again changes nothing.
 
     ``problems`` holds everything that is wrong, at least one. ``code`` is the first one's.

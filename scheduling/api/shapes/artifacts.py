@@ -80,7 +80,7 @@ class LineageNode(serializers.Serializer[Any]):
 class LineageEdge(serializers.Serializer[Any]):
     """`child` was made from `parent`."""
 
-    parent = serializers.UUIDField()
+    parent = serializers.UUIDField()  # type: ignore[assignment]
     child = serializers.UUIDField()
     role = serializers.CharField()
 

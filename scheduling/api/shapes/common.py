@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
@@ -30,7 +30,7 @@ class ProblemShape(serializers.Serializer[Any]):
     status = serializers.IntegerField()
     code = serializers.CharField()
     detail = serializers.CharField()
-    errors = FieldProblem(many=True)
+    errors = FieldProblem(many=True)  # type: ignore[assignment]
 
 
 def page_of(name: str, row: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
@@ -45,7 +45,14 @@ def page_of(name: str, row: type[serializers.Serializer[Any]]) -> serializers.Se
     )
 
 
-def query(name: str, about: str, kind: Any = OpenApiTypes.STR, *, where: str = "query", required: bool = False) -> OpenApiParameter:
+def query(
+    name: str,
+    about: str,
+    kind: Any = OpenApiTypes.STR,
+    *,
+    where: Literal["query", "header"] = "query",
+    required: bool = False,
+) -> OpenApiParameter:
     """A parameter of an endpoint."""
     return OpenApiParameter(name, kind, where, required=required, description=about)
 
@@ -75,5 +82,10 @@ def documented(
         tags=[tag],
         request=body,
         parameters=list(parameters),
-        responses={(status, media): answer, **(more or {}), ("4XX", PROBLEM): ProblemShape, ("5XX", PROBLEM): ProblemShape},
+        responses={
+            **({status: None} if answer is None else {(status, media): answer}),
+            **(more or {}),
+            ("4XX", PROBLEM): ProblemShape,
+            ("5XX", PROBLEM): ProblemShape,
+        },
     )

@@ -130,10 +130,7 @@ class JobShape(serializers.Serializer[Any]):
     exit_code = serializers.IntegerField(allow_null=True)
     error = serializers.CharField(allow_null=True)
     gpu_hours = serializers.FloatField()
-
-    def get_fields(self) -> dict[str, Any]:
-        """``errors`` is an attribute of every serializer, so the field of that name is added here."""
-        return {**super().get_fields(), "errors": FieldProblem(many=True)}
+    errors = FieldProblem(many=True)  # type: ignore[assignment]
 
 
 class EventShape(serializers.Serializer[Any]):
@@ -147,7 +144,7 @@ class EventShape(serializers.Serializer[Any]):
     attempt = serializers.UUIDField(allow_null=True)
     epoch = serializers.IntegerField()
     node = serializers.CharField(allow_null=True)
-    data = serializers.JSONField()
+    data = serializers.JSONField()  # type: ignore[assignment]
 
 
 class AttemptShape(serializers.Serializer[Any]):

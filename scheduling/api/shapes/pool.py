@@ -71,10 +71,7 @@ class NodeEventShape(serializers.Serializer[Any]):
     object = serializers.CharField()
     object_id = serializers.CharField()
     message = serializers.CharField()
-
-    def get_fields(self) -> dict[str, Any]:
-        """``data`` is an attribute of every serializer, so the field of that name is added here."""
-        return {**super().get_fields(), "data": serializers.JSONField()}
+    data = serializers.JSONField()  # type: ignore[assignment]
 
 
 class NodeDetailShape(NodeShape):

@@ -53,7 +53,7 @@ def claim(attempt_id: UUID, epoch: int, node: str, *, now: datetime) -> bool:
     if part is None or part.attempt.action != "run":
         return False
     if AttemptNode.objects.filter(pk=part.pk, claimed_at__isnull=True).update(claimed_at=now):
-        journal.write([_note(part, "claimed", f"node {node} has claimed it")], now)
+        journal.write([_note(part, "claimed", f"{node} has claimed it")], now)
     return True
 
 

@@ -34,7 +34,9 @@ class Tail:
         known = set(self._known)
         rows = [
             row
-            for row in Event.objects.filter(id__gt=self._seen - LATE_IDS).order_by("id").values_list("id", "object", "object_id")
+            for row in Event.objects.filter(id__gt=self._seen - LATE_IDS)
+            .order_by("id")
+            .values_list("id", "object", "object_id")
             if row[0] not in known
         ]
         self._known.extend(row[0] for row in rows)
@@ -49,7 +51,9 @@ def news(node: str, since: int) -> tuple[int, bool]:
         return newest, True  # a number of another database: look once and go on from here
     jobs = [
         str(j)
-        for j in AttemptNode.objects.filter(node__name=node, attempt__ended_at__isnull=True).values_list("attempt__job_id", flat=True)
+        for j in AttemptNode.objects.filter(node__name=node, attempt__ended_at__isnull=True).values_list(
+            "attempt__job_id", flat=True
+        )
     ]
     told = (
         Event.objects.filter(Q(node=node) | Q(object="job", object_id__in=jobs), id__gt=since, id__lte=newest)

@@ -1,4 +1,4 @@
-"""Lists a page at a time: keyset pages of jobs and artifacts, and what a filter may be set to. No COUNT over history."""
+"""Lists a page at a time: keyset pages of jobs and artifacts, and what a filter may be set to. Never counts history."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 
 from scheduling.models import Attempt, Project, Queue
 from scheduling.models.access import SCOPES
+from scheduling.models.jobs import LIVE
 from scheduling.store.queries import artifacts, jobs
 from scheduling.store.queries.access import Actor
 
@@ -66,7 +67,7 @@ def standing(actor: Actor) -> dict[str, int]:
     seen = jobs.visible(actor)
     return {
         "waiting": seen.filter(state__in=jobs.WAITING).count(),
-        "running": seen.filter(state__in=jobs.LIVE).count(),
+        "running": seen.filter(state__in=LIVE).count(),
     }
 
 
@@ -89,8 +90,8 @@ def attempts_on(node: str, actor: Actor, limit: int = 20) -> list[dict[str, Any]
         .order_by("-granted_at")[:limit]
     )
     return [
-        {"job": str(a.job_id), "name": a.job.name, "number": a.number, "granted_at": a.granted_at, "ended_at": a.ended_at,
-         "outcome": a.outcome, "state": a.job.state}
+        {"job": str(a.job_id), "name": a.job.name, "number": a.number, "granted_at": a.granted_at,
+         "ended_at": a.ended_at, "outcome": a.outcome, "state": a.job.state}
         for a in rows
     ]  # fmt: skip
 

@@ -30,6 +30,11 @@ def test_no_driver_is_one_clear_error() -> None:
         NvmlDevices(nvml=FakeNvml(init_error=pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
 
 
+def test_a_gpu_that_does_not_answer_at_the_start_is_left_out() -> None:
+    dead = FakeGpu("dead", fails={"nvmlDeviceGetHandleByIndex": LOST})
+    assert [gpu["uuid"] for gpu in real(dead, FakeGpu("a")).inventory()] == ["a"]
+
+
 def test_a_gpu_is_described_by_its_uuid_model_and_installed_memory() -> None:
     assert real(FakeGpu("GPU-a")).inventory() == [
         {"uuid": "GPU-a", "index": 0, "model": "NVIDIA H200", "memory_mib": 81920, "nvlink_group_id": None}

@@ -16,6 +16,7 @@ import pytest
 
 from tests.workers.agent.waiting import until
 from workers.agent import proctable
+from workers.agent.keeper import Child, Keeper
 from workers.agent.processes import Processes
 from workers.agent.spawn import ExecSpec
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, read_json, write_json
@@ -298,6 +299,24 @@ def test_the_keeper_loads_nothing_but_the_standard_library() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
     assert said.stdout == "[]\n"
+
+
+def test_a_full_disk_delays_a_status_and_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    state = StateDir(tmp_path / "state")
+    directory = state.of(REF)
+    directory.mkdir()
+    keeper = Keeper(state)
+    child = keeper.children[REF.name] = Child(REF.name, directory, 0, b"", wait_status=3 << 8)
+    monkeypatch.setattr(keeper, "_members", lambda _: set())
+    with monkeypatch.context() as disk:
+        disk.setattr("workers.agent.keeper.write_json", full)
+        keeper.finish(child)
+    assert keeper.children
+    keeper.finish(child)
+    assert (read_json(directory / "status.json") or {})["exit_code"] == 3
 
 
 def test_sigstop_does_not_save_a_job_from_the_fence(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_equal_blobs_are_kept_once_and_cannot_be_written(tmp_path: Path) -> None
 
 def test_stat_tells_files_size_kind_and_what_was_said(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "s")
-    got = store.stat(store.put(folder(tmp_path / "d", x="hello"), "dataset", {"note": "small"}))
+    got = store.stat(store.put(folder(tmp_path / "d", x="hello"), "dataset", metadata={"note": "small"}))
     assert (got.size, got.kind, dict(got.metadata), [f["path"] for f in got.files]) == (
         5,
         "dataset",

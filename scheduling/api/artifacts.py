@@ -1,0 +1,119 @@
+"""Artifacts: listed, seen, their bytes by range, what they were made from; new ones by upload."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.http import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduling.api.body import json_object
+from scheduling.api.door import Door, parameters
+from scheduling.api.paging import PARAMETERS, listed
+from scheduling.api.problems import Problem, not_found
+from scheduling.api.ranges import file_response, headers_of, span_of, unchanged
+from scheduling.api.shapes import artifacts as shapes
+from scheduling.api.shapes.common import BYTES, PAGING, documented, page_of, query
+from scheduling.api.uploads import checked
+from scheduling.services import artifact_files
+from scheduling.services import artifacts as service
+from scheduling.services.artifacts import Owner
+from scheduling.store.queries import artifacts as queries
+
+RANGE = query("Range", "One range: bytes=first-last.", where="header")
+
+
+class ArtifactList(Door):
+    """All artifacts one may know of, and new ones."""
+
+    scopes = {"GET": "artifacts:read", "POST": "artifacts:write"}
+
+    @documented("artifacts_list", "Artifacts, newest first", tag="artifacts",
+                answer=page_of("Artifact", shapes.ArtifactShape),
+                parameters=(query("kind", "Kind."), query("project", "Project."),
+                            query("q", "Part of the name or digest."), *PAGING))  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """One page of the artifacts that pass the filters."""
+        given = parameters(request, ("kind", "project", "q", *PARAMETERS))
+        rows = queries.filtered(
+            self.actor, kind=given.get("kind", ""), project=given.get("project", ""), q=given.get("q", "")
+        )
+        return Response(
+            listed(request, given, rows, by="created_at", shown=lambda found: [queries.as_dict(a) for a in found])
+        )
+
+    @documented(
+        "artifacts_create",
+        "Begin an upload",
+        tag="artifacts",
+        body=shapes.UploadRequest,
+        answer=shapes.UploadShape,
+        status=201,
+    )
+    def post(self, request: Request) -> Response:
+        """201 with the open upload; a path at its full size needs no bytes."""
+        body, _ = json_object(request)
+        return Response(checked(service.begin(Owner(actor=self.actor), body, self.now)), status=201)
+
+
+class OfArtifact(Door):
+    """Something of an artifact that the actor may know of."""
+
+    scopes = {"GET": "artifacts:read"}
+
+    def artifact(self, artifact_id: str) -> Any:
+        """The artifact, or 404."""
+        artifact = queries.one(self.actor, artifact_id)
+        if artifact is None:
+            raise not_found("artifact")
+        return artifact
+
+
+class ArtifactDetail(OfArtifact):
+    """One artifact."""
+
+    @documented("artifacts_retrieve", "One artifact with its files", tag="artifacts", answer=shapes.ArtifactShape)
+    def get(self, request: Request, artifact_id: str) -> Response:
+        """The artifact."""
+        parameters(request, ())
+        return Response(queries.as_dict(self.artifact(artifact_id)))
+
+
+class ArtifactLineage(OfArtifact):
+    """Where an artifact comes from and what came of it."""
+
+    @documented("artifacts_lineage", "Ancestors and descendants", tag="artifacts", answer=shapes.LineageShape)
+    def get(self, request: Request, artifact_id: str) -> Response:
+        """Nodes and edges; those of other projects are left out."""
+        parameters(request, ())
+        return Response(queries.lineage(self.actor, self.artifact(artifact_id)))
+
+
+class ArtifactFile(OfArtifact):
+    """The bytes of one file."""
+
+    @documented("artifacts_file", "Download a file", tag="artifacts", answer=OpenApiTypes.BINARY, media=BYTES,
+                parameters=(RANGE,), more={(206, BYTES): OpenApiTypes.BINARY})  # fmt: skip
+    def get(self, request: Request, artifact_id: str, path: str) -> HttpResponseBase:
+        """The file or one range of it, as an attachment; its sha256 is its ETag."""
+        parameters(request, ())
+        return download(request, self.artifact(artifact_id).files, path)
+
+
+def download(request: Request, files: list[dict[str, Any]], path: str) -> HttpResponseBase:
+    """The response with the bytes of ``path``, which must be one of ``files`` word for word."""
+    entry = next((f for f in files if f["path"] == path), None)
+    if entry is None:
+        raise not_found("file in this artifact")
+    http, etag = request._request, f'"{entry["sha256"]}"'
+    if (same := unchanged(http, etag)) is not None:
+        return same
+    span = span_of(http, entry["size"], etag)
+    try:
+        file = artifact_files.open_blob(entry["sha256"])
+    except FileNotFoundError as gone:
+        raise Problem(500, "bytes_missing", "the stored bytes of this file are missing; tell an admin") from gone
+    return file_response(http, file, span, headers_of(span, etag, PurePosixPath(path).name))

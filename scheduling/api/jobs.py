@@ -1,0 +1,260 @@
+"""Jobs: submit, list, see, wait for; cancel, hold, release, clone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle, UserRateThrottle
+
+from scheduling.api import waiting
+from scheduling.api.body import json_object
+from scheduling.api.door import Door, parameters
+from scheduling.api.paging import PARAMETERS, listed
+from scheduling.api.problems import Problem, not_found
+from scheduling.api.shapes import jobs as shapes
+from scheduling.api.shapes.common import PAGING, documented, page_of, query
+from scheduling.core.lifecycle import TERMINAL, JobState
+from scheduling.services import jobs as service
+from scheduling.store.queries import jobs as queries
+from workers.catalog import nearest
+
+FILTERS = ("state", "kind", "queue", "project", "user", "q")
+STATE_WORDS = (*(s.value for s in JobState), "waiting", "live", "ended")
+MAX_WAIT_S = 60.0
+MAX_KEY = 200
+KEY = query("Idempotency-Key", "The same key and body again give the same job.", where="header")
+
+
+class SubmitThrottle(UserRateThrottle):
+    """So many submissions a minute and person, as the settings say."""
+
+    scope = "submit"
+
+
+class JobList(Door):
+    """All jobs one may know of, and new ones."""
+
+    scopes = {"GET": "jobs:read", "POST": "jobs:submit"}
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """Reading is not throttled."""
+        return [SubmitThrottle()] if self.request.method == "POST" else []
+
+    @documented(
+        "jobs_list", "Jobs, newest first", tag="jobs", answer=page_of("Job", shapes.JobShape),
+        parameters=(*(query(f, _about) for f, _about in {
+            "state": "One or more, with commas; also waiting, live, ended.", "kind": "Kind.", "queue": "Queue.",
+            "project": "Project.", "user": "Name, or me.", "q": "Part of the name, or the id."}.items()), *PAGING),
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """One page of the jobs that pass the filters."""
+        given = parameters(request, (*FILTERS, *PARAMETERS))
+        _check_states(given.get("state", ""))
+        rows = queries.full(queries.filtered(self.actor, given))
+        return Response(listed(request, given, rows, by="submitted_at", shown=self._shown))
+
+    def _shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        holds = queries.holds_now()
+        return [queries.as_dict(job, holds=holds, now=self.now) for job in rows]
+
+    @documented(
+        "jobs_create", "Submit a job", tag="jobs", body=shapes.JobRequest, answer=shapes.JobShape, status=201,
+        parameters=(KEY,), more={(200, "application/json"): shapes.JobShape},
+    )  # fmt: skip
+    def post(self, request: Request) -> Response:
+        """201 with the job; 200 when its key made it before; 422 with every fault at once."""
+        key = _idempotency_key(request)
+        body, text = json_object(request)
+        return submitted(self, body, key=key, text=text)
+
+
+def submitted(view: Door, body: Mapping[str, Any], *, key: str | None = None, text: str | None = None) -> Response:
+    """The answer to a submission."""
+    result = service.submit(body, view.actor, view.now, key=key, raw=text)
+    if isinstance(result, service.KeyConflict):
+        raise Problem(
+            409, "idempotency_conflict", "this Idempotency-Key was used before with another body; use a new one",
+            field="Idempotency-Key", facts={"job": str(result.job_id)},
+        )  # fmt: skip
+    if isinstance(result, service.Refused):
+        many = f"{len(result.errors)} things are" if len(result.errors) != 1 else "one thing is"
+        raise Problem(
+            422, "invalid_job", f"the job was not accepted: {many} wrong, see errors", errors=result.errors,
+            facts={"job": str(result.job_id) if result.job_id else None},
+        )  # fmt: skip
+    job = found(view, str(result.job_id))
+    return Response(job, status=201 if result.fresh else 200, headers={"Location": f"/api/v1/jobs/{job['id']}/"})
+
+
+def found(view: Door, job_id: str) -> dict[str, Any]:
+    """The job as REST shows it; 404 for one the actor may not know of."""
+    job = queries.one(view.actor, job_id)
+    if job is None:
+        raise not_found("job")
+    return queries.as_dict(job, now=view.now)
+
+
+def _check_states(text: str) -> None:
+    known = {word.lower() for word in STATE_WORDS}
+    for word in text.split(",") if text else []:
+        if word.lower() not in known:
+            message = f"there is no state {word[:40]!r}{nearest(word.upper(), STATE_WORDS)}"
+            raise Problem(400, "unknown_state", message, field="state", limit=list(STATE_WORDS))
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
+        message = f"Idempotency-Key must be 1 to {MAX_KEY} printable ASCII characters"
+        raise Problem(400, "bad_idempotency_key", message, field="Idempotency-Key", limit=MAX_KEY)
+    return key
+
+
+class JobDetail(Door):
+    """One job, now or as soon as it changes."""
+
+    scopes = {"GET": "jobs:read"}
+
+    @documented(
+        "jobs_retrieve", "One job; with wait, as soon as it changes", tag="jobs", answer=shapes.JobShape,
+        parameters=(
+            query("wait", "Seconds to wait for a change, at most 60.", OpenApiTypes.FLOAT),
+            query("since", "Answer above this version; without it, on the next change of state.", OpenApiTypes.INT),
+        ),
+    )  # fmt: skip
+    def get(self, request: Request, job_id: str) -> Response:
+        """The job as it is now."""
+        waited_for(parameters(request, ("wait", "since")))
+        return Response(found(self, job_id))
+
+
+def waited_for(given: Mapping[str, str]) -> tuple[float, int | None]:
+    """(seconds, version) of ``wait`` and ``since``; 400 says what they may be."""
+    try:
+        seconds = float(given.get("wait") or 0)
+        since = int(given["since"]) if given.get("since") else None
+    except ValueError:
+        seconds, since = -1.0, None
+    if not 0 <= seconds < float("inf"):
+        message = f"wait is a number of seconds from 0 to {MAX_WAIT_S:.0f}, since a job's version"
+        raise Problem(400, "bad_parameter", message, field="wait", limit=[0, MAX_WAIT_S])
+    return min(seconds, MAX_WAIT_S), since
+
+
+async def job(request: HttpRequest, job_id: str) -> HttpResponse:
+    """``GET /jobs/{id}/``: JobDetail, repeated after each change of the job until the wait is over."""
+    first: list[str] = []
+
+    def enough(answer: Mapping[str, Any]) -> bool:
+        seconds, since = waited_for(request.GET.dict())
+        first.append(answer["state"])
+        if seconds == 0 or answer["state"] in TERMINAL:
+            return True
+        return answer["state"] != first[0] if since is None else answer["version"] > since
+
+    return await waiting.answer_when(
+        lambda: _detail(request, job_id=job_id),
+        enough,
+        listens_for=lambda what, key: what == "job" and key == _plain(job_id),
+        seconds=lambda: waited_for(request.GET.dict())[0],
+    )
+
+
+def _plain(job_id: str) -> str:
+    return str(UUID(job_id))
+
+
+_detail = JobDetail.as_view()
+waiting.as_route(job, JobDetail)
+
+
+class Verb(Door):
+    """Something done to a job: twice is the same as once, and 409 tells the state in which it makes no sense."""
+
+    scopes = {"POST": "jobs:submit"}
+
+    def done(self, job_id: str, moved: service.Moved | None, verb: str) -> Response:
+        """The job after the verb."""
+        if moved is None:
+            raise not_found("job")
+        if not moved.lawful:
+            raise Problem(
+                409,
+                "wrong_state",
+                f"a job that is {moved.state.value} can't be {verb}",
+                facts={"state": moved.state.value},
+            )
+        return Response(found(self, job_id))
+
+
+class JobCancel(Verb):
+    """Stop a job."""
+
+    @documented("jobs_cancel", "Cancel, with a grace or by force", tag="jobs", body=shapes.CancelRequest,
+                answer=shapes.JobShape, parameters=(query("force", "true: at once.", OpenApiTypes.BOOL),))  # fmt: skip
+    def post(self, request: Request, job_id: str) -> Response:
+        """The job will stop; ``force`` in the body or the address leaves it no grace."""
+        body, _ = json_object(request, optional=True)
+        wanted: Any = {"true": True, "false": False, None: False}.get(parameters(request, ("force",)).get("force"))
+        wanted = body.get("force", wanted)
+        for field in body:
+            if field != "force":
+                raise Problem(
+                    422,
+                    "unknown_field",
+                    f"there is no field {field[:80]!r}{nearest(field, ('force',))}",
+                    field=field[:80],
+                )
+        if not isinstance(wanted, bool):
+            raise Problem(422, "not_a_boolean", "force must be true or false", field="force", limit=[True, False])
+        return self.done(job_id, service.cancel(job_id, self.actor, self.now, force=wanted), "cancelled")
+
+
+class JobHold(Verb):
+    """Keep a waiting job from starting."""
+
+    @documented("jobs_hold", "Hold a waiting job", tag="jobs", answer=shapes.JobShape)
+    def post(self, request: Request, job_id: str) -> Response:
+        """The job is HELD."""
+        return self.done(job_id, service.hold(job_id, self.actor, self.now), "held")
+
+
+class JobRelease(Verb):
+    """Let a held job start."""
+
+    @documented("jobs_release", "Release a held job", tag="jobs", answer=shapes.JobShape)
+    def post(self, request: Request, job_id: str) -> Response:
+        """The job is QUEUED again."""
+        return self.done(job_id, service.hold(job_id, self.actor, self.now, release=True), "released")
+
+
+class JobClone(Door):
+    """The same again."""
+
+    scopes = {"POST": "jobs:submit"}
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """A clone is a submission."""
+        return [SubmitThrottle()]
+
+    @documented("jobs_clone", "Submit the same again", tag="jobs", answer=shapes.JobShape, status=201)
+    def post(self, request: Request, job_id: str) -> Response:
+        """201 with a new job of the same request; a refused one can't be cloned."""
+        state = found(self, job_id)["state"]
+        body = service.body_again(job_id, self.actor)
+        if body is None:
+            raise Problem(
+                409,
+                "wrong_state",
+                f"a job that is {state} can't be cloned: it was never accepted",
+                facts={"state": state},
+            )
+        return submitted(self, body)

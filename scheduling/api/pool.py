@@ -1,0 +1,126 @@
+"""The pool, the queues and the shares, as the board shows them; and what operators do to nodes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from drf_spectacular.utils import extend_schema_view
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduling.api.door import Door, parameters
+from scheduling.api.paging import envelope
+from scheduling.api.problems import Problem, not_found
+from scheduling.api.shapes import pool as shapes
+from scheduling.api.shapes.common import documented, page_of
+from scheduling.services import pool as service
+from scheduling.store.queries import pool as queries
+from scheduling.store.queries import share
+
+
+class Reading(Door):
+    """What every member may see of the pool."""
+
+    scopes = {"GET": "pool:read"}
+
+
+class QueueList(Reading):
+    """The queues."""
+
+    @documented(
+        "queues_list", "Queues with what waits and runs", tag="pool", answer=page_of("Queue", shapes.QueueShape)
+    )
+    def get(self, request: Request) -> Response:
+        """All queues, in their order."""
+        parameters(request, ())
+        return Response(envelope(queries.queues(self.now)))
+
+
+class Share(Reading):
+    """Fair share in numbers."""
+
+    @documented("share_retrieve", "Fair share of queues, projects and users", tag="pool", answer=shapes.ShareShape)
+    def get(self, request: Request) -> Response:
+        """The three ledgers."""
+        parameters(request, ())
+        return Response(share.share(self.actor, self.now))
+
+
+class Pool(Reading):
+    """The pool as a whole."""
+
+    @documented("pool_retrieve", "Nodes, GPUs and who holds them", tag="pool", answer=shapes.PoolShape)
+    def get(self, request: Request) -> Response:
+        """One sentence, the scheduler's last tick, and every node."""
+        parameters(request, ())
+        nodes, tick = queries.pool(self.actor), queries.scheduler(self.now)
+        said = queries.headline(nodes, queries.queues(self.now), tick, self.now)
+        return Response({"headline": said, "scheduler": tick, "nodes": nodes})
+
+
+class NodeDetail(Reading):
+    """One node."""
+
+    @documented("pool_node", "One node with its GPUs and events", tag="pool", answer=shapes.NodeDetailShape)
+    def get(self, request: Request, name: str) -> Response:
+        """The node, or 404."""
+        parameters(request, ())
+        nodes = queries.pool(self.actor, node=name)
+        if not nodes:
+            raise not_found("node")
+        return Response({**nodes[0], "events": queries.node_events(name)})
+
+
+class GpuDetail(Reading):
+    """One GPU."""
+
+    @documented("pool_gpu", "One GPU", tag="pool", answer=shapes.GpuDetailShape)
+    def get(self, request: Request, uuid: str) -> Response:
+        """The GPU, or 404."""
+        parameters(request, ())
+        gpu = queries.gpu(uuid, self.actor)
+        if gpu is None:
+            raise not_found("GPU")
+        return Response(gpu)
+
+
+class NodeVerb(Door):
+    """Something an operator does to a node: twice is the same as once."""
+
+    scopes = {"POST": "pool:operate"}
+    verb: ClassVar[str] = ""
+
+    def post(self, request: Request, name: str) -> Response:
+        """The node's state after the verb; 409 in a state where it makes no sense."""
+        if not self.actor.may_operate:
+            raise Problem(403, "permission_denied", "operating nodes needs the permission operate_pool; ask an admin")
+        result = service.operate(name, self.verb, self.actor, self.now)
+        if result is None:
+            raise not_found("node")
+        lawful, state = result
+        if not lawful:
+            raise Problem(
+                409, "wrong_state", f"{self.verb} makes no sense for a node that is {state}", facts={"state": state}
+            )
+        return Response({"name": name, "state": state})
+
+
+@extend_schema_view(post=documented("pool_cordon", "No new work for a node", tag="pool", answer=shapes.OperatedShape))
+class NodeCordon(NodeVerb):
+    """No new work for the node."""
+
+    verb = "cordon"
+
+
+@extend_schema_view(post=documented("pool_drain", "Empty a node", tag="pool", answer=shapes.OperatedShape))
+class NodeDrain(NodeVerb):
+    """No new work, and what runs is let go."""
+
+    verb = "drain"
+
+
+@extend_schema_view(post=documented("pool_return", "Return a node to service", tag="pool", answer=shapes.OperatedShape))
+class NodeReturn(NodeVerb):
+    """Back in service."""
+
+    verb = "return"

@@ -1,0 +1,125 @@
+// The board (and a node's page): tiles, queues and the headline follow the feed.
+import { Feed, newer } from "./feed.js";
+import { hook, mark, reload, say, soon } from "./marks.js";
+import { ago, duration } from "./wording.js";
+
+const LATE_S = 25;
+const main = document.getElementById("main");
+const only = main.dataset.only;
+const ages = new Map();
+const rebuild = soon(() => reload("pool"), 400);
+
+const gigabytes = (mib) => (mib * 2 ** 20) / 1e9;
+
+function gpu(frame) {
+  const tile = document.querySelector(`[data-gpu="${CSS.escape(frame.id)}"]`);
+  if (frame.type === "gone") return tile?.remove();
+  if (!tile) return only && frame.data.node !== only ? undefined : rebuild();
+  if (!newer(tile, frame.version)) return undefined;
+  const { data } = frame;
+  tile.dataset.state = data.state;
+  tile.toggleAttribute("data-busy", data.busy);
+  mark(tile, data.state);
+  holder(hook(tile, "holder"), data);
+  const total = gigabytes(data.memory_mib);
+  const used = data.memory_used_mib === null ? null : gigabytes(data.memory_used_mib);
+  hook(tile, "load").value = data.utilization ?? 0;
+  say(hook(tile, "load-text"), data.utilization === null ? "–" : `${Math.round(data.utilization)} %`);
+  hook(tile, "memory").value = used ?? 0;
+  say(hook(tile, "memory-text"), `${used === null ? "–" : used.toFixed(1)} / ${total.toFixed(0)} GB`);
+  const heat = data.temperature_c === null ? "no temperature" : `${Math.round(data.temperature_c)} °C`;
+  say(hook(tile, "heat"), data.error || heat + (data.power_w === null ? "" : ` · ${Math.round(data.power_w)} W`));
+  return undefined;
+}
+
+function holder(place, data) {
+  const [tag, text, kind] = data.job
+    ? ["a", data.job.name, ""]
+    : data.busy
+      ? ["span", "another project", "muted"]
+      : data.state === "HEALTHY"
+        ? ["span", "free", "free"]
+        : ["span", data.why || "out of service", "muted"];
+  const href = data.job ? `/jobs/${data.job.id}/` : "";
+  const now = place.firstElementChild;
+  if (now && now.textContent === text && (now.getAttribute("href") ?? "") === href) return;
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (kind) made.className = kind;
+  if (href) Object.assign(made, { href, title: text });
+  place.replaceChildren(made);
+}
+
+function node(frame) {
+  const section = document.querySelector(`[data-node="${CSS.escape(frame.id)}"]`);
+  if (!section) return only && frame.id !== only ? undefined : rebuild();
+  if (!newer(section, frame.version)) return undefined;
+  if (only && section.dataset.state !== frame.data.state) return location.reload();
+  section.dataset.state = frame.data.state;
+  mark(section.querySelector("header"), frame.data.state);
+  hook(section, "disk").hidden = !frame.data.disk_low;
+  const heard = hook(section, "heard");
+  if (heard && frame.data.last_heartbeat_at) heard.dateTime = frame.data.last_heartbeat_at;
+  return undefined;
+}
+
+function queue(frame) {
+  const section = document.querySelector(`[data-queue="${CSS.escape(frame.id)}"]`);
+  if (!section || !newer(section, frame.version)) return;
+  say(hook(section, "waiting"), String(frame.data.waiting));
+  say(hook(section, "running"), String(frame.data.running));
+  for (const level of frame.data.levels) {
+    const row = section.querySelector(`[data-level="${CSS.escape(level.name)}"]`);
+    if (!row) continue;
+    say(hook(row, "waiting"), String(level.waiting));
+    say(hook(row, "running"), String(level.running));
+    row.classList.toggle("quiet", !level.waiting && !level.running);
+    age(hook(row, "oldest"), level.oldest_wait_s);
+  }
+}
+
+function tick(frame) {
+  say(document.getElementById("headline"), frame.data.headline);
+  const line = document.getElementById("tick");
+  if (!line) return;
+  if (!hook(line, "age") && frame.data.last_tick_at) {
+    line.innerHTML = 'The scheduler looked <span data-hook="age"></span> and took <span data-hook="length"></span>.';
+  }
+  say(hook(line, "length"), `${(frame.data.last_tick_ms ?? 0).toFixed(1)} ms`);
+  age(hook(line, "age"), frame.data.age_s);
+  const alarms = frame.data.alarms.map((alarm) => {
+    const item = document.createElement("li");
+    item.textContent = alarm.message;
+    return item;
+  });
+  document.getElementById("alarms").replaceChildren(...alarms);
+}
+
+// An age that goes on counting here: no two clocks are compared.
+function age(element, seconds) {
+  if (!element) return;
+  if (seconds === null || Number.isNaN(seconds)) {
+    ages.delete(element);
+    say(element, "–");
+  } else {
+    ages.set(element, performance.now() - seconds * 1000);
+  }
+}
+
+function count() {
+  for (const [element, since] of ages) {
+    const seconds = (performance.now() - since) / 1000;
+    say(element, element.dataset.hook === "age" ? ago(seconds) : duration(seconds));
+    if (element.dataset.hook === "age") document.getElementById("pulse").classList.toggle("late", seconds > LATE_S);
+  }
+}
+
+for (const element of document.querySelectorAll("[data-age]")) {
+  if (element.dataset.age) age(element, Number(element.dataset.age));
+}
+setInterval(count, 1000);
+const apply = { gpu, node, queue: only ? () => {} : queue, tick: only ? () => {} : tick };
+new Feed({ board: true }, (frame) => apply[frame.object]?.(frame), {
+  seq: Number(main.dataset.seq),
+  onState: (state) => document.getElementById("pulse")?.classList.toggle("live", state === "live"),
+});

@@ -1,0 +1,73 @@
+// A job's page: progress moves with the feed, the rest is rendered anew by the server, the log grows.
+import { Feed } from "./feed.js";
+import { hook, mark, reload, say, soon } from "./marks.js";
+import { duration, rate } from "./wording.js";
+
+const main = document.getElementById("main");
+const log = document.getElementById("log");
+let shown = null;
+
+const renew = soon(() => reload("job"), 100);
+
+// What the server renders; progress alone does not make it render anew.
+function outline(job) {
+  return JSON.stringify([job.state, job.attempt, job.preempted, job.reasons, job.artifacts.length, job.error, job.gpus.length]);
+}
+
+function progress(job) {
+  const meter = document.querySelector('[data-hook="progress"]');
+  if (!meter || !job.progress || job.state === "QUEUED" || job.state === "HELD") return;
+  const { step, total, unit, eta_s: eta } = job.progress;
+  const percent = Math.min(100, Math.trunc((100 * step) / total));
+  meter.hidden = false;
+  meter.querySelector("progress").value = percent;
+  say(hook(meter, "percent"), `${percent} %`);
+  say(hook(meter, "step"), `${step} of ${total} ${unit}`);
+  say(hook(meter, "rate"), job.progress.rate ? ` · ${rate(job.progress)}` : "");
+  say(hook(meter, "eta"), eta === null ? "" : ` · ${duration(eta)} left`);
+}
+
+function job(frame) {
+  const box = document.getElementById("job");
+  if (frame.type === "gone") return location.reload();
+  if (frame.version < Number(box.dataset.version)) return undefined;
+  box.dataset.version = frame.version;
+  progress(frame.data);
+  const now = outline(frame.data);
+  const moved = frame.data.state !== box.dataset.state;
+  if (moved) {
+    box.dataset.state = frame.data.state;
+    mark(box, frame.data.state);
+  }
+  if (moved || (shown !== null && shown !== now)) renew();
+  shown = now;
+  if (frame.log) lengthen(frame.log);
+  return undefined;
+}
+
+let reading = false;
+async function lengthen({ attempt, end }) {
+  if (log.dataset.attempt !== String(attempt)) {
+    log.textContent = "";
+    Object.assign(log.dataset, { attempt, next: 0 });
+    document.getElementById("log-cut").hidden = true;
+  }
+  if (reading || end <= Number(log.dataset.next)) return;
+  reading = true;
+  try {
+    const answer = await fetch(`${log.dataset.url}?attempt=${attempt}&offset=${log.dataset.next}`);
+    if (!answer.ok) return;
+    const piece = await answer.json();
+    const following = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
+    log.append(piece.text);
+    log.dataset.next = piece.next;
+    document.getElementById("log-none").hidden = log.textContent !== "";
+    if (following) log.scrollTop = log.scrollHeight;
+  } finally {
+    reading = false;
+  }
+  if (end > Number(log.dataset.next)) await lengthen({ attempt, end });
+}
+
+log.scrollTop = log.scrollHeight;
+new Feed({ job: main.dataset.job }, (frame) => frame.object === "job" && job(frame), { seq: Number(main.dataset.seq) });

@@ -1,0 +1,61 @@
+// The list: rows follow the feed; jobs that are not on it yet are offered, not pushed in under the reader's hand.
+import { Feed, newer } from "./feed.js";
+import { hook, mark, reload, say } from "./marks.js";
+import { duration } from "./wording.js";
+
+const unseen = new Set();
+
+function why(cell, job) {
+  const live = ["DISPATCHING", "RUNNING", "PREEMPTING", "CANCELLING"].includes(job.state);
+  if (live && job.progress) {
+    const percent = Math.min(100, Math.trunc((100 * job.progress.step) / job.progress.total));
+    let bar = cell.querySelector("progress");
+    if (!bar) {
+      bar = Object.assign(document.createElement("progress"), { max: 100, ariaLabel: "Progress" });
+      cell.replaceChildren(bar, document.createElement("small"));
+    }
+    bar.value = percent;
+    const left = job.progress.eta_s === null ? "" : `, ${duration(job.progress.eta_s)} left`;
+    say(cell.querySelector("small"), `${percent} %${left}`);
+    return;
+  }
+  const text = job.reasons[0]?.message ?? (job.error ?? "").split("\n")[0];
+  const line = document.createElement("span");
+  line.textContent = text.length > 110 ? `${text.slice(0, 109)}…` : text;
+  cell.replaceChildren(line);
+}
+
+function row(frame) {
+  const line = document.querySelector(`tr[data-job="${CSS.escape(frame.id)}"]`);
+  if (!line) {
+    if (frame.data) offer(frame.id);
+    return;
+  }
+  if (!frame.data || !newer(line, frame.version)) return;
+  const moved = line.querySelector(".state").dataset.state !== frame.data.state;
+  mark(hook(line, "state"), frame.data.state);
+  why(hook(line, "why"), frame.data);
+  const ended = Boolean(frame.data.ended_at);
+  if (ended) line.querySelector("input[name=job]")?.remove();
+  if (moved) {
+    line.classList.add("moved");
+    setTimeout(() => line.classList.remove("moved"), 1500);
+  }
+}
+
+function offer(id) {
+  const note = document.getElementById("fresh");
+  if (!note) return;
+  unseen.add(id);
+  const more = unseen.size === 1 ? "1 job has changed" : `${unseen.size} jobs have changed`;
+  const link = Object.assign(document.createElement("a"), { href: location.href, textContent: "Show" });
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    unseen.clear();
+    reload("list");
+  });
+  note.replaceChildren(`${more} since this list was made. `, link);
+  note.hidden = false;
+}
+
+new Feed({ jobs: true }, (frame) => frame.object === "job" && row(frame), { seq: Number(document.getElementById("main").dataset.seq) });

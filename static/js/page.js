@@ -1,0 +1,39 @@
+// On every page: times in the viewer's zone, relative beside absolute; one open question at a time.
+import { ago } from "./wording.js";
+
+const SAME_YEAR = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+const FULL = { dateStyle: "full", timeStyle: "long" };
+
+function absolute(moment) {
+  const options = moment.getFullYear() === new Date().getFullYear() ? SAME_YEAR : { ...SAME_YEAR, year: "numeric" };
+  return moment.toLocaleString(undefined, options);
+}
+
+export function localise(root = document) {
+  const now = Date.now();
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    if (Number.isNaN(moment.valueOf())) continue;
+    const since = ago((now - moment) / 1000);
+    const text = "ago" in time.dataset ? since : `${absolute(moment)} (${since})`;
+    if (time.textContent !== text) time.textContent = text;
+    time.title = moment.toLocaleString(undefined, FULL);
+  }
+}
+
+document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+localise();
+setInterval(localise, 1000);
+document.addEventListener("htmx:afterSettle", () => localise());
+document.addEventListener("click", (event) => {
+  for (const open of document.querySelectorAll("details.ask[open]")) {
+    if (!open.contains(event.target)) open.open = false;
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const open of document.querySelectorAll("details.ask[open]")) {
+    open.open = false;
+    open.querySelector("summary").focus();
+  }
+});

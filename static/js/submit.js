@@ -1,0 +1,33 @@
+// The form: only the fields of the chosen strategy, only the priorities of the chosen queue.
+
+const form = document.querySelector("form.form");
+
+function strategy() {
+  const chosen = form.querySelector("input[name=strategy]:checked")?.value;
+  for (const part of form.querySelectorAll("[data-for]")) part.hidden = part.dataset.for !== chosen;
+  for (const row of form.querySelectorAll("[data-row]")) {
+    const more = Number(row.dataset.row) > 2;
+    row.hidden = more && chosen === "slerp";
+    if (row.hidden) row.querySelector("select").value = "";
+  }
+}
+
+function priorities() {
+  const queue = form.elements.queue.value;
+  const select = form.elements.priority;
+  for (const option of select.options) option.disabled = !option.dataset.queues.split(" ").includes(queue);
+  if (select.selectedOptions[0]?.disabled) select.value = "Normal";
+}
+
+form.addEventListener("change", (event) => {
+  if (event.target.name === "strategy") strategy();
+  if (event.target.name === "queue") priorities();
+});
+form.addEventListener("submit", (event) => {
+  if (form.dataset.sent) event.preventDefault();
+  form.dataset.sent = "yes";
+});
+addEventListener("pageshow", () => delete form.dataset.sent);
+strategy();
+priorities();
+document.querySelector("[aria-invalid=true]")?.focus();

@@ -1,0 +1,268 @@
+"""Artifacts over REST: resumable uploads, bytes that are checked, downloads by range, and no way out of the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduling.api import uploads
+from scheduling.api.shapes.artifacts import ArtifactShape
+from scheduling.models import Artifact
+from tests import builders as b
+from tests.api.calls import Caller, error, fetched, problem, sha, world
+
+pytestmark = pytest.mark.django_db
+
+
+def begun(caller: Caller, files: dict[str, bytes], *, hashes: bool = False, **changed: Any) -> dict[str, Any]:
+    """The opened upload of these files."""
+    entries = [{"path": p, "size": len(c), **({"sha256": sha(c)} if hashes else {})} for p, c in files.items()]
+    answer = caller.post("artifacts/", {"name": "m", "kind": "model", "project": "alpha", "files": entries, **changed})
+    assert answer.status_code == 201, answer.content
+    return answer.json()
+
+
+def test_an_upload_in_parts_becomes_an_artifact_with_the_same_bytes():
+    w = world(node=False)
+    alice, content = w.alice, b.tensors(7)
+    upload = begun(alice, {"model.safetensors": content})["upload"]
+    where = f"artifacts/uploads/{upload}/files/model.safetensors"
+    half = len(content) // 2
+    assert alice.put(f"{where}?offset=0", content[:half]).json() == {"offset": half}
+    assert alice.get(f"artifacts/uploads/{upload}/").json()["have"] == {"model.safetensors": half}
+    assert alice.put(f"{where}?offset={half}", content[half:]).json() == {"offset": len(content)}
+    made = alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"model.safetensors": sha(content)}})
+    assert (made.status_code, made.json()["name"], made.json()["size"]) == (201, "m", len(content))
+    assert fetched(alice.get(f"artifacts/{made.json()['id']}/files/model.safetensors")) == content
+
+
+def test_a_commit_that_is_sent_twice_gives_the_same_artifact():
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abc"}, kind="output")["upload"]
+    w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abc")
+    commits = [w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"a.txt": sha(b"abc")}}).json() for _ in range(2)]
+    assert commits[0]["id"] == commits[1]["id"]
+
+
+def test_bytes_that_the_store_has_need_not_be_sent():
+    w = world(node=False)
+    content = b.tensors(1)  # those of the model a
+    opened = begun(w.alice, {"model.safetensors": content}, hashes=True)
+    assert opened["have"] == {"model.safetensors": len(content)}
+    assert w.alice.post(f"artifacts/uploads/{opened['upload']}/commit/").status_code == 201
+
+
+def test_a_wrong_offset_is_409_with_the_right_one():
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abcdef"}, kind="output")["upload"]
+    where = f"artifacts/uploads/{upload}/files/a.txt"
+    w.alice.put(f"{where}?offset=0", b"abc")
+    assert problem(w.alice.put(f"{where}?offset=5", b"f"), 409, "wrong_offset")["offset"] == 3
+
+
+def test_a_commit_of_half_an_upload_is_409_with_what_is_there():
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abcdef"}, kind="output")["upload"]
+    w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abc")
+    answer = w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"a.txt": sha(b"abcdef")}})
+    assert problem(answer, 409, "incomplete")["offset"] == 3
+
+
+def test_more_bytes_than_were_announced_are_refused():
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abc"}, kind="output")["upload"]
+    problem(w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abcdef"), 422, "too_long")
+
+
+def test_a_part_larger_than_the_limit_is_413_and_names_it(monkeypatch):
+    monkeypatch.setattr(uploads, "MAX_PART", 4)
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abcdef"}, kind="output")["upload"]
+    assert problem(w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abcdef"), 413, "too_large")["errors"][0]["limit"] == 4
+
+
+def test_bytes_with_another_sha256_are_refused_with_the_one_they_have():
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abc"}, kind="output")["upload"]
+    w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abd")
+    answer = w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"a.txt": sha(b"abc")}})
+    assert problem(answer, 422, "sha256_mismatch")["sha256"] == sha(b"abd")
+    assert not Artifact.objects.filter(name="m").exists()
+
+
+@pytest.mark.parametrize("claimed", ["", "xyz", "../../../../../etc/passwd", "..//etc/passwd", 5, ["a"]])
+def test_a_sha256_that_is_none_is_refused(claimed: Any):
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abc"}, kind="output")["upload"]
+    w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abc")
+    problem(w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"a.txt": claimed}}), 422, "bad_sha256")
+
+
+@pytest.mark.parametrize("cut", [lambda c: c[:-7], lambda c: b"\xff" * 64, lambda c: b""], ids=["truncated", "noise", "empty"])
+def test_a_corrupt_safetensors_file_is_refused(cut):
+    w = world(node=False)
+    content = cut(b.tensors(7))
+    upload = begun(w.alice, {"model.safetensors": content})["upload"]
+    w.alice.put(f"artifacts/uploads/{upload}/files/model.safetensors", content)
+    answer = w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"model.safetensors": sha(content)}})
+    error(answer, 422, "model.safetensors", "corrupt_model")
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/passwd", "a\\b", "a//b", "..", "a%2fb", "x."])
+def test_a_file_name_that_leaves_its_artifact_is_refused(path: str):
+    w = world(node=False)
+    answer = w.alice.post("artifacts/", {"name": "m", "project": "alpha", "files": [{"path": path, "size": 1}]})
+    error(answer, 400, "files", "unsafe_path")
+
+
+def test_a_file_name_with_a_nul_is_refused():
+    w = world(node=False)
+    answer = w.alice.post("artifacts/", {"name": "m", "project": "alpha", "files": [{"path": "a\x00b", "size": 1}]})
+    problem(answer, 400, "bad_character")
+
+
+TRICKS = ["../../secret_key", "..%2f..%2fsecret_key", "%2e%2e/x", "/etc/passwd", "%2fetc%2fpasswd", "..%5cx", "a.txt%00", "%00", "A.TXT"]
+
+
+@pytest.mark.parametrize("path", TRICKS)
+def test_no_path_leads_out_of_an_upload_or_an_artifact(path: str, settings):
+    w = world(node=False)
+    (settings.ARTIFACT_DIR.parent / "secret_key").write_text("secret")
+    upload = begun(w.alice, {"a.txt": b"abc"}, kind="output")["upload"]
+    made = b.artifact(w.who["alice"], "files", {"a.txt": b"abc"}, kind="output")
+    for answer in (
+        w.alice.put(f"artifacts/uploads/{upload}/files/{path}", b"abc"),
+        w.alice.get(f"artifacts/{made}/files/{path}"),
+    ):
+        problem(answer, 404)
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "field", "code"),
+    [
+        ({"files": []}, 422, "files", "required"),
+        ({"files": "a.txt"}, 422, "files", "required"),
+        ({"files": ["a.txt"]}, 422, "files", "bad_file"),
+        ({"files": [{"path": "a", "size": -1}]}, 422, "files", "bad_size"),
+        ({"files": [{"path": "a", "size": "1"}]}, 422, "files", "bad_size"),
+        ({"files": [{"path": "a", "size": 1, "sha256": "zz"}]}, 422, "files", "bad_sha256"),
+        ({"files": [{"path": "a", "size": 1}, {"path": "A", "size": 1}]}, 422, "files", "duplicate_path"),
+        ({"files": [{"path": "a", "size": 2**60}]}, 413, "files", "too_large"),
+        ({"name": "a/b"}, 422, "name", "bad_name"),
+        ({"name": ""}, 422, "name", "bad_name"),
+        ({"kind": "modle"}, 422, "kind", "unknown_kind"),
+        ({"kind": []}, 422, "kind", "unknown_kind"),
+        ({"project": "beta"}, 422, "project", "unknown_project"),
+    ],
+)  # fmt: skip
+def test_a_bad_announcement_is_refused(changed: dict[str, Any], status: int, field: str, code: str):
+    w = world(node=False)
+    body = {"name": "m", "project": "alpha", "files": [{"path": "a.txt", "size": 1}], **changed}
+    error(w.alice.post("artifacts/", body), status, field, code)
+
+
+def test_another_persons_upload_reads_like_one_that_is_not_there():
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abc"}, kind="output")["upload"]
+    bob, missing = w.caller("bob"), "00000000-0000-4000-8000-000000000000"
+    for method, rest, body in (("GET", "", None), ("PUT", "files/a.txt", b"abc"), ("POST", "commit/", {})):
+        theirs, none = (bob(method, f"artifacts/uploads/{u}/{rest}", body) for u in (upload, missing))
+        assert (theirs.status_code, theirs.content) == (404, none.content)
+
+
+def test_artifacts_are_listed_filtered_and_shaped_as_documented():
+    w = world(node=False)
+    b.artifact(w.who["alice"], "table", {"a.csv": b"1"}, kind="dataset")
+    listed = w.alice.get("artifacts/?kind=dataset&project=alpha&q=tab").json()["results"]
+    assert [a["name"] for a in listed] == ["table"]
+    assert listed[0].keys() == ArtifactShape().fields.keys()
+    assert len(w.alice.get("artifacts/?limit=2").json()["results"]) == 2
+
+
+def test_lineage_names_the_models_a_merge_was_made_from():
+    w = world()
+    run = b.running(w.who["alice"], w.models)
+    made = b.output(run)
+    b.finished(run, artifacts=[made])
+    lineage = w.alice.get(f"artifacts/{made}/lineage/").json()
+    assert {(e["parent"], e["child"]) for e in lineage["edges"]} == {(m, made) for m in w.models}
+
+
+# ---------------------------------------------------------------- ranges
+
+TEN = b"0123456789"
+
+
+def ten() -> tuple[Caller, str]:
+    w = world(node=False)
+    made = b.artifact(w.who["alice"], "ten", {"dir/ten ü.bin": TEN}, kind="output")
+    return w.alice, f"artifacts/{made}/files/dir/ten%20%C3%BC.bin"
+
+
+def test_a_download_is_an_attachment_that_is_never_sniffed():
+    alice, where = ten()
+    answer = alice.get(where)
+    assert (answer.status_code, fetched(answer), answer["Content-Length"]) == (200, TEN, "10")
+    assert (answer["ETag"], answer["Accept-Ranges"]) == (f'"{sha(TEN)}"', "bytes")
+    assert (answer["X-Content-Type-Options"], answer["Content-Type"]) == ("nosniff", "application/octet-stream")
+    assert answer["Content-Disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize(
+    ("asked", "bytes_", "told"),
+    [
+        ("bytes=2-4", b"234", "bytes 2-4/10"),
+        ("bytes=7-", b"789", "bytes 7-9/10"),
+        ("bytes=-3", b"789", "bytes 7-9/10"),
+        ("bytes=0-99", TEN, "bytes 0-9/10"),
+        ("bytes=-99", TEN, "bytes 0-9/10"),
+        ("bytes=9-9", b"9", "bytes 9-9/10"),
+    ],
+)
+def test_a_range_is_206_with_just_those_bytes(asked: str, bytes_: bytes, told: str):
+    alice, where = ten()
+    answer = alice.get(where, Range=asked)
+    assert (answer.status_code, fetched(answer), answer["Content-Range"], answer["Content-Length"]) == (
+        206, bytes_, told, str(len(bytes_))
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ["bytes=10-", "bytes=99-100", "bytes=-0"])
+def test_a_range_outside_is_416_with_the_size(asked: str):
+    alice, where = ten()
+    answer = alice.get(where, Range=asked)
+    assert problem(answer, 416, "range_not_satisfiable")["errors"][0]["limit"] == 10
+    assert answer["Content-Range"] == "bytes */10"
+
+
+@pytest.mark.parametrize("asked", ["bytes=", "bytes=a-b", "items=0-1", "bytes=4-2", "bytes=0-1,3-4", "bytes=-"])
+def test_a_range_that_is_not_one_range_means_the_whole(asked: str):
+    alice, where = ten()
+    answer = alice.get(where, Range=asked)
+    assert (answer.status_code, fetched(answer)) == (200, TEN)
+
+
+def test_a_range_of_another_version_means_the_whole():
+    alice, where = ten()
+    assert alice.get(where, Range="bytes=2-4", If_Range='"other"').status_code == 200
+    assert alice.get(where, Range="bytes=2-4", If_Range=f'"{sha(TEN)}"').status_code == 206
+
+
+def test_bytes_one_has_are_304():
+    alice, where = ten()
+    assert alice.get(where, If_None_Match=f'"{sha(TEN)}"').status_code == 304
+
+
+def test_head_tells_the_length_and_sends_nothing():
+    alice, where = ten()
+    answer = alice("HEAD", where)
+    assert (answer.status_code, answer["Content-Length"], fetched(answer)) == (200, "10", b"")
+
+
+def test_bytes_that_are_gone_are_a_plain_500():
+    from scheduling.services import artifact_files
+
+    alice, where = ten()
+    artifact_files.blob(sha(TEN)).unlink()
+    problem(alice.get(where), 500, "bytes_missing")

@@ -1,0 +1,282 @@
+"""Jobs over REST: submitted once, listed in pages, moved by verbs, with their record."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from scheduling.api.shapes.jobs import JobShape
+from scheduling.models import Job
+from tests import builders as b
+from tests.api.calls import Caller, error, problem, token, world
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_submission_is_201_with_the_job_and_its_address():
+    w = world()
+    answer = w.alice.post("jobs/", w.body())
+    job = answer.json()
+    assert (answer.status_code, job["state"], job["user"], job["gpu_count"]) == (201, "QUEUED", "alice", 2)
+    assert w.alice.get(answer["Location"]).json()["id"] == job["id"]
+
+
+def test_the_job_has_exactly_the_documented_members():
+    w = world()
+    assert w.alice.post("jobs/", w.body()).json().keys() == JobShape().fields.keys()
+
+
+def test_the_same_key_and_body_again_is_200_with_the_same_job():
+    w = world()
+    first, again = (w.alice.post("jobs/", w.body(), Idempotency_Key="k1") for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["id"] == again.json()["id"]
+
+
+def test_the_same_key_and_body_again_is_the_same_job_even_when_it_would_now_be_refused():
+    w = world()
+    first = w.alice.post("jobs/", w.body(), Idempotency_Key="k1")
+    b.node("n1", gpus=1)
+    again = w.alice.post("jobs/", w.body(), Idempotency_Key="k1")
+    assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
+
+
+def test_the_same_key_with_another_body_is_409_and_names_the_job():
+    w = world()
+    made = w.alice.post("jobs/", w.body(), Idempotency_Key="k1").json()["id"]
+    answer = w.alice.post("jobs/", w.body(name="other"), Idempotency_Key="k1")
+    assert problem(answer, 409, "idempotency_conflict")["job"] == made
+
+
+def test_two_people_may_use_the_same_key():
+    w = world()
+    admin = w.caller("admin")
+    assert [c.post("jobs/", w.body(), Idempotency_Key="k").status_code for c in (w.alice, admin)] == [201, 201]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_posts_at_the_same_time_with_one_key_make_one_job():
+    w = world()
+    caller_token, answers, together = token(w.who["alice"]), [], threading.Barrier(4)
+
+    def post() -> None:
+        try:
+            together.wait(10)
+            answers.append(Caller(caller_token).post("jobs/", w.body(), Idempotency_Key="k"))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=post) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert sorted(a.status_code for a in answers) == [200, 200, 200, 201]
+    assert len({a.json()["id"] for a in answers}) == Job.objects.count() == 1
+
+
+def test_without_a_key_the_same_body_makes_two_jobs():
+    w = world()
+    assert len({w.alice.post("jobs/", w.body()).json()["id"] for _ in range(2)}) == 2
+
+
+def test_a_token_without_the_submit_scope_is_403_and_leaves_no_record():
+    w = world()
+    answer = w.caller("alice", "jobs:read").post("jobs/", w.body(gpu_count=0))
+    assert problem(answer, 403, "scope_missing")["scope"] == "jobs:submit"
+    assert not Job.objects.exists()
+
+
+def test_submissions_are_throttled_with_a_time_to_wait(monkeypatch):
+    from scheduling.api.jobs import SubmitThrottle
+
+    monkeypatch.setattr(SubmitThrottle, "THROTTLE_RATES", {"submit": "2/min"})
+    w = world()
+    answers = [w.alice.post("jobs/", w.body()) for _ in range(3)]
+    assert [a.status_code for a in answers] == [201, 201, 429]
+    problem(answers[2], 429, "throttled")
+    assert 1 <= int(answers[2]["Retry-After"]) <= 61
+    assert w.alice.get("jobs/").status_code == 200
+
+
+# ---------------------------------------------------------------- lists
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [job["name"] for job in page["results"]]
+
+
+def test_pages_run_from_the_newest_to_the_oldest_and_back():
+    w = world()
+    for i in range(5):
+        b.submitted(w.who["alice"], w.body(name=f"j{i}"), now=b.later(i // 2))
+    first = w.alice.get("jobs/?limit=2").json()
+    second = w.alice.get(first["next"].split("testserver")[1]).json()
+    third = w.alice.get(second["next"].split("testserver")[1]).json()
+    assert sorted(names(first) + names(second) + names(third)) == [f"j{i}" for i in range(5)]
+    assert names(first)[0] == "j4"
+    assert (first["previous"], third["next"]) == (None, None)
+    assert w.alice.get(third["previous"].split("testserver")[1]).json()["results"] == second["results"]
+    back = w.alice.get(second["previous"].split("testserver")[1]).json()
+    assert (back["results"], back["previous"]) == (first["results"], None)
+
+
+def test_a_page_does_not_shift_when_a_newer_job_comes():
+    w = world()
+    for i in range(3):
+        b.submitted(w.who["alice"], w.body(name=f"j{i}"), now=b.later(i))
+    first = w.alice.get("jobs/?limit=2").json()
+    b.submitted(w.who["alice"], w.body(name="newer"), now=b.later(9))
+    assert names(w.alice.get(first["next"].split("testserver")[1]).json()) == ["j0"]
+
+
+def test_filters_narrow_the_list():
+    w = world()
+    ours, theirs = (b.submitted(w.who[n], w.body(name=f"of {n}")) for n in ("alice", "admin"))
+    w.alice.post(f"jobs/{theirs}/cancel/")
+    assert names(w.alice.get("jobs/?state=waiting").json()) == ["of alice"]
+    assert names(w.alice.get("jobs/?state=CANCELLED").json()) == ["of admin"]
+    assert names(w.alice.get("jobs/?user=me").json()) == ["of alice"]
+    assert names(w.alice.get("jobs/?q=of adm").json()) == ["of admin"]
+    assert names(w.alice.get(f"jobs/?q={ours}").json()) == ["of alice"]
+    assert names(w.alice.get("jobs/?queue=eval").json()) == []
+    assert len(names(w.alice.get("jobs/?kind=merge&project=alpha").json())) == 2
+
+
+def test_one_does_not_see_the_jobs_of_other_projects():
+    w = world()
+    b.submitted(w.who["alice"], w.body())
+    assert w.caller("bob").get("jobs/").json()["results"] == []
+
+
+def test_an_unknown_filter_names_the_nearest():
+    w = world(node=False)
+    assert "did you mean 'state'" in error(w.alice.get("jobs/?stat=QUEUED"), 400, "stat", "unknown_parameter")["message"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "code"),
+    [
+        ("state=QUEUD", "state", "unknown_state"),
+        ("cursor=nonsense", "cursor", "bad_cursor"),
+        ("cursor=%00", "cursor", "bad_character"),
+        ("limit=0", "limit", "bad_parameter"),
+        ("limit=1000", "limit", "bad_parameter"),
+        ("limit=ten", "limit", "bad_parameter"),
+        ("kind=merge&kind=eval", "kind", "given_twice"),
+        ("q=%00", "q", "bad_character"),
+    ],
+)
+def test_a_bad_filter_value_is_400(query: str, field: str, code: str):
+    w = world(node=False)
+    error(w.alice.get(f"jobs/?{query}"), 400, field, code)
+
+
+# ---------------------------------------------------------------- verbs
+
+
+def test_a_job_is_held_released_and_cancelled_and_each_twice_is_the_same():
+    w = world()
+    job = b.submitted(w.who["alice"], w.body())
+    for verb, state in (("hold", "HELD"), ("release", "QUEUED"), ("cancel", "CANCELLED")):
+        for _ in range(2):
+            answer = w.alice.post(f"jobs/{job}/{verb}/")
+            assert (answer.status_code, answer.json()["state"]) == (200, state)
+
+
+def test_a_verb_that_makes_no_sense_is_409_with_the_state():
+    w = world()
+    run = b.running(w.who["alice"], w.models)
+    assert problem(w.alice.post(f"jobs/{run.job}/hold/"), 409, "wrong_state")["state"] == "RUNNING"
+    b.finished(run, "FAILED", exit_code=1)
+    assert problem(w.alice.post(f"jobs/{run.job}/cancel/"), 409, "wrong_state")["state"] == "FAILED"
+
+
+@pytest.mark.parametrize(("query", "body"), [("?force=true", None), ("", {"force": True})], ids=["query", "body"])
+def test_a_cancel_by_force_leaves_no_grace(query: str, body: Any):
+    w = world()
+    run = b.running(w.who["alice"], w.models)
+    assert w.alice.post(f"jobs/{run.job}/cancel/{query}", body).json()["state"] == "CANCELLING"
+    wanted = b.beat(now=b.later(1))["desired"][0]
+    assert wanted["action"] == "kill"
+
+
+def test_a_force_that_is_no_boolean_is_422():
+    w = world(node=False)
+    job = b.submitted(w.who["alice"], w.body())
+    error(w.alice.post(f"jobs/{job}/cancel/", {"force": "yes"}), 422, "force", "not_a_boolean")
+
+
+def test_a_clone_is_a_new_job_of_the_same_request():
+    w = world()
+    job = b.submitted(w.who["alice"], w.body(name="twin"))
+    answer = w.alice.post(f"jobs/{job}/clone/")
+    clone = answer.json()
+    assert (answer.status_code, clone["name"], clone["params"]["t"]) == (201, "twin", 0.5)
+    assert clone["id"] != job
+
+
+def test_a_refused_job_can_not_be_cloned():
+    w = world()
+    job = problem(w.alice.post("jobs/", w.body(gpu_count=0)), 422)["job"]
+    assert problem(w.alice.post(f"jobs/{job}/clone/"), 409)["state"] == "REJECTED"
+
+
+@pytest.mark.parametrize("path", ["jobs/plan/", "jobs/sweep/", "webhooks/", "reports/usage/"])
+def test_what_comes_later_is_not_there(path: str):
+    w = world(node=False)
+    assert w.alice.post(path, {}).status_code in (404, 405)
+
+
+# ---------------------------------------------------------------- record
+
+
+def test_the_timeline_is_paged_oldest_first():
+    w = world()
+    run = b.running(w.who["alice"], w.models)
+    events = w.alice.get(f"jobs/{run.job}/events/").json()
+    assert events["results"][0]["type"] == "submitted"
+    assert events["next"] is None
+    first = w.alice.get(f"jobs/{run.job}/events/?limit=1").json()
+    rest = w.alice.get(first["next"].split("testserver")[1].replace("limit=1&", "")).json()
+    assert first["results"] + rest["results"] == events["results"] or len(rest["results"]) == 1
+
+
+def test_the_runs_and_series_of_a_job():
+    w = world()
+    run = b.running(w.who["alice"], w.models)
+    b.beat(reports=[{"type": "metric", "attempt": run.attempt, "epoch": run.epoch, "name": "loss", "step": 1, "value": 0.5}])
+    runs = w.alice.get(f"jobs/{run.job}/attempts/").json()["results"]
+    assert [(r["id"], r["number"], len(r["gpus"])) for r in runs] == [(run.attempt, 1, 2)]
+    assert w.alice.get(f"jobs/{run.job}/metrics/").json() == {"loss": [[1, 0.5]]}
+
+
+def with_log(text: str) -> tuple[Caller, str]:
+    w = world()
+    run = b.running(w.who["alice"], w.models)
+    b.beat(reports=[{"type": "logs", "attempt": run.attempt, "epoch": run.epoch, "offset": 0, "text": text}])
+    return w.alice, run.job
+
+
+def test_a_log_is_followed_by_offset():
+    alice, job = with_log("one\ntwö\n")
+    assert alice.get(f"jobs/{job}/logs/").json() == {"attempt": 1, "offset": 0, "next": 9, "text": "one\ntwö\n", "eof": False}
+    assert alice.get(f"jobs/{job}/logs/?offset=4&attempt=1&node=n1").json()["text"] == "twö\n"
+
+
+def test_a_log_as_text_is_plain_whole_and_takes_a_range():
+    alice, job = with_log("one\n<script>\n")
+    whole = alice.get(f"jobs/{job}/logs/", Accept="text/plain")
+    assert (whole["Content-Type"], whole["X-Content-Type-Options"]) == ("text/plain; charset=utf-8", "nosniff")
+    assert whole.content == b"one\n<script>\n"
+    part = alice.get(f"jobs/{job}/logs/?format=text&download=1", Range="bytes=4-")
+    assert (part.status_code, part.content, part["Content-Range"]) == (206, b"<script>\n", "bytes 4-12/13")
+    assert part["Content-Disposition"].startswith("attachment")
+
+
+def test_the_log_of_a_node_without_a_part_in_the_job_is_404():
+    alice, job = with_log("x")
+    problem(alice.get(f"jobs/{job}/logs/?node=n9"), 404)
