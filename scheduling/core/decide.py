@@ -90,8 +90,8 @@ class _Avoidance:
             avoided = frozenset(
                 gpu.uuid for gpu in self._pool.installed if gpu.uuid in job.avoid_gpus or gpu.node in job.avoid_nodes
             )
-            others = suitable(self._pool, job.request) - avoided
-            enough = fits(self._pool, job.request, free=self._usable - avoided, eligible=others)
+            suited = suitable(self._pool, job.request)
+            enough = fits(self._pool, job.request, free=self._usable - avoided, eligible=suited)
             self._excluded[key] = avoided if enough else frozenset()
         return self._excluded[key]
 

@@ -52,9 +52,9 @@ def check(
 ) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
     """(submission, resolved parameters and inputs, errors): what REST, the form and a dry run agree on."""
     policy, pool = load.policy_of(), load.pool_of()
-    project = body.get("project")
+    project = _project(body, actor)
     rights = Rights(
-        levels_cap=access.level_cap(actor, project) if isinstance(project, str) else actor.level_cap,
+        levels_cap=access.level_cap(actor, project) if project else actor.level_cap,
         may_critical=actor.may_critical,
         may_unpreemptible=actor.may_unpreemptible,
         projects=actor.projects,
@@ -67,11 +67,19 @@ def check(
         clean, wrong = check_params(kind, body.get("params"))
         errors += [asdict(e) for e in wrong]
         resolved["params"] = clean
-        if not wrong and isinstance(project, str):
+        if not wrong and project:
             inputs, unfit = models_fit.check(kind, clean, project=project, actor=actor)
             resolved["inputs"] = inputs
             errors += unfit
     return (submission if not errors else None), resolved, tuple(errors)
+
+
+def _project(body: Mapping[str, Any], actor: Actor) -> str | None:
+    """The project the body names; when it names none, the only one of somebody who has just one."""
+    named = body.get("project")
+    if isinstance(named, str) and named:
+        return named
+    return actor.projects[0] if named in (None, "") and len(actor.projects) == 1 else None
 
 
 def submit(
@@ -111,15 +119,15 @@ def _keep_refused(
     body: Mapping[str, Any], text: str, errors: tuple[dict[str, Any], ...], actor: Actor, now: datetime
 ) -> UUID | None:
     """The stored REJECTED job; none for a project the actor may not know of (D28)."""
-    project = body.get("project")
-    if isinstance(project, str) and project and not actor.sees(project):
+    project = _project(body, actor)
+    if project and not actor.sees(project):
         return None
     return commit.reject(
         name=_printable(body.get("name")),
         kind=_printable(body.get("kind")),
         raw=text.replace("\x00", "\\u0000"),
         errors=list(errors),
-        project=project if isinstance(project, str) else None,
+        project=project,
         user_id=actor.user_id,
         now=now,
         actor=actor.label,

@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -77,9 +77,11 @@ def _description(message: Mapping[str, Any]) -> dict[str, Any]:
         uuid = _text("gpus.uuid", row["uuid"], 80)
         if isinstance(memory, bool) or not isinstance(memory, int) or not 1 <= memory < 2**31:
             raise ValueError(f"memory_mib of {uuid} must be a whole number of MiB above 0")
-        group = row.get("nvlink_group_id")
+        group, index = row.get("nvlink_group_id"), int(row["index"])
+        if not 0 <= index < 2**15:
+            raise ValueError(f"index of {uuid} must be a whole number from 0 to {2**15 - 1}")
         gpus.append(
-            {"uuid": uuid, "index": int(row["index"]), "model": _text("gpus.model", row["model"], 120),
+            {"uuid": uuid, "index": index, "model": _text("gpus.model", row["model"], 120),
              "memory_mib": memory, "nvlink_group_id": None if group is None else _text("nvlink_group_id", group, 120)}
         )  # fmt: skip
     if len({g["uuid"] for g in gpus}) != len(gpus):
@@ -97,7 +99,10 @@ def _description(message: Mapping[str, Any]) -> dict[str, Any]:
         "labels": {_text("labels", k, 63): _text("labels", v, 63) for k, v in dict(message.get("labels", {})).items()},
         "simulated": bool(message.get("simulated", False)),
         "gpus": gpus,
-        "attempts": [dict(a) for a in message.get("attempts", [])],
+        "attempts": [
+            {"attempt": str(a["attempt"]), "epoch": int(a["epoch"]), "pid_alive": bool(a.get("pid_alive", True))}
+            for a in message.get("attempts", [])
+        ],
     }
 
 
@@ -111,14 +116,23 @@ def heartbeat(node: str, message: Mapping[str, Any], now: datetime) -> dict[str,
     """The lease is renewed, the reports are taken, and the reply carries the node's whole desired set."""
     if dispatch.boot_id(node) != message.get("boot_id") or dispatch.is_lost(node):
         return NodeRefused(409, "reregister", f"node {node} must register again")
-    samples = message.get("gpus")
+    samples, reports = message.get("gpus"), message.get("reports", [])
+    try:
+        seq = _whole(message.get("seq", 0))
+    except (TypeError, ValueError) as wrong:
+        return NodeRefused(422, "bad_heartbeat", f"seq: {wrong}")
+    if not (samples is None or _objects(samples)) or not _objects(reports):
+        return NodeRefused(422, "bad_heartbeat", "gpus (or null) and reports must be lists of objects")
     record.heartbeat(
-        node, seq=int(message.get("seq", 0)), disk_low=bool(message.get("disk_low")),
-        leaving=bool(message.get("draining")),
-        samples=samples if isinstance(samples, Sequence) else None, now=now,
+        node, seq=seq, disk_low=bool(message.get("disk_low")), leaving=bool(message.get("draining")),
+        samples=samples, now=now,
     )  # fmt: skip
-    answers = [report(node, dict(r), now) for r in message.get("reports", [])]
+    answers = [report(node, r, now) for r in reports]
     return {"desired": dispatch.desired(node, now), "canary": [], "answers": answers}
+
+
+def _objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, Mapping) for row in value)
 
 
 def claim(node: str, attempt: str, epoch: int, now: datetime) -> dict[str, Any] | NodeRefused:
@@ -137,7 +151,7 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
     answer: dict[str, Any] = {"n": message.get("n", 0), "ok": True}
     kind, key = str(message.get("type", "")), _uuid(str(message.get("attempt", "")))
     try:
-        epoch = int(message.get("epoch", -1))
+        epoch = _whole(message.get("epoch"))
     except (TypeError, ValueError):
         return {**answer, "ok": False, "code": "bad_report", "message": "epoch must be a whole number"}
     part = attempts.live_part(key, epoch, node) if key else None

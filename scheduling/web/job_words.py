@@ -100,7 +100,7 @@ def at_stake(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: d
 
 def _pairs(numbers: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The numbers of a reason as people read them; an instant (``..._ms``) as a time."""
-    pairs = []
+    pairs: list[dict[str, Any]] = []
     for key, value in numbers.items():
         if key.endswith("_mib"):
             pairs.append({"word": key.removesuffix("_mib"), "value": gb(int(value))})

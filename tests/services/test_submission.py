@@ -111,3 +111,17 @@ def test_a_cloned_body_makes_an_equal_job(who):
     again = b.submitted(who["alice"], jobs.body_again(first, who["alice"]))
     one, two = (Job.objects.get(pk=j) for j in (first, again))
     assert (one.params, one.spec, one.shape, one.gpu_count) == (two.params, two.spec, two.shape, two.gpu_count)
+
+
+def test_somebody_with_one_project_need_not_name_it(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    body = b.merge_body(models)
+    del body["project"]
+    assert Job.objects.get(pk=b.submitted(who["alice"], body)).project.name == "alpha"
+
+
+def test_a_job_with_a_whole_group_to_itself_computes_on_its_own_gpus_and_holds_all(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    run = b.running(who["alice"], models, nvlink_exclusive=True)
+    assert len(run.gpus) == 2
+    assert Job.objects.get(pk=run.job).attempts.get().allocations.count() == 4

@@ -70,7 +70,6 @@ class PlannedWriter:
         Refuses with ``no_space`` and leaves no part file then.
         """
         self.work.mkdir(parents=True, exist_ok=True)
-        existed = [self._part(i).exists() for i in range(len(self.plan.files))]
         earlier = self._journal.read()
         self._drop_strangers()
         for number, file in enumerate(self.plan.files):
@@ -89,7 +88,7 @@ class PlannedWriter:
         by_name = {t.spec.name: t for t in self.plan.tensors}
         for entry in earlier:
             tensor = by_name.get(entry.tensor)
-            if tensor and existed[tensor.file] and self._checksum(tensor) == entry.crc32:
+            if tensor and self._checksum(tensor) == entry.crc32:
                 self._done[entry.tensor] = entry
         self._journal.restart(self._done.values())
         sync_directory(self.work)

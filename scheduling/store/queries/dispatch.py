@@ -47,7 +47,9 @@ def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> di
     if part is None:
         return None
     attempt, job = part.attempt, part.attempt.job
-    gpus = attempt.allocations.filter(gpu__node__name=node).order_by("gpu__index").values_list("gpu__uuid", flat=True)
+    # A job that has a whole NVLink group to itself computes on the first of them; the order of rows is the plan's.
+    held = attempt.allocations.filter(gpu__node__name=node).order_by("pk").values_list("gpu__index", "gpu__uuid")
+    gpus = [uuid for _, uuid in sorted(held[: job.gpus_per_node])]
     wanted = job.spec.get("inputs", [])
     files = {str(a.pk): a.files for a in Artifact.objects.filter(pk__in=[i["artifact"] for i in wanted])}
     resume = None
@@ -62,7 +64,7 @@ def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> di
         "params": job.params,
         "argv": None,
         "env": {},
-        "gpus": list(gpus),
+        "gpus": gpus,
         "node_rank": part.rank,
         "node_count": job.node_count,
         "nproc": 1,

@@ -60,6 +60,12 @@ def test_a_corrupt_file_is_refused_with_its_name(content: bytes, tmp_path: Path)
     assert (refused.code, refused.details["file"]) == ("corrupt_input", "weights.safetensors")
 
 
+@pytest.mark.parametrize(("case", "word"), [("overlapping tensors", "overlaps"), ("a gap between tensors", "gap")])
+def test_a_wrong_layout_is_told_for_what_it_is(case: str, word: str, tmp_path: Path) -> None:
+    (tmp_path / "w.safetensors").write_bytes(CORRUPT[case])
+    assert word in refusal(load_tensors, tmp_path / "w.safetensors").message
+
+
 def test_four_bit_floats_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "w.safetensors").write_bytes(header_bytes(entry(dtype="F4"), TWO))
     assert refusal(load_tensors, tmp_path / "w.safetensors").code == "unsupported_dtype"

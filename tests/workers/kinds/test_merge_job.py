@@ -172,7 +172,7 @@ def test_the_preempt_file_alone_is_enough_to_stop(tmp_path: Path) -> None:
 def test_what_a_killed_attempt_left_in_the_output_is_not_published(tmp_path: Path) -> None:
     job = merge_job(tmp_path)
     job.merged.mkdir(parents=True)
-    (job.merged / ".config.json.tmp").write_text("half")
+    (job.merged / "model-00001-of-00002.safetensors").write_text("half")
     job.run()
     assert sorted(p.name for p in job.merged.iterdir()) == ["config.json", "model.safetensors"]
 

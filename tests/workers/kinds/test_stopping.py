@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+from workers.kinds import stopping
 from workers.kinds.stopping import StopRequest
 
 
@@ -28,7 +29,8 @@ def test_a_request_stays_when_its_file_goes(tmp_path: Path) -> None:
     assert stop.requested()
 
 
-def test_sigterm_ends_a_long_wait_at_once() -> None:
+def test_sigterm_wakes_a_wait_that_looks_for_nothing_else(monkeypatch) -> None:
+    monkeypatch.setattr(stopping, "_LOOK_S", 60)
     before = signal.getsignal(signal.SIGTERM)
     stop = StopRequest(None, 10)
     stop.install()

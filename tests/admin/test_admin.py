@@ -1,0 +1,140 @@
+"""The admin decides policy and sees everything; it never writes what the scheduler writes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+
+from scheduling.models import Job, Node, Project
+from scheduling.services import pool
+from tests import builders as b
+
+pytestmark = pytest.mark.django_db
+OURS = sorted(
+    f"{m._meta.app_label}/{m._meta.model_name}"
+    for m in admin.site._registry
+    if m._meta.app_label in ("scheduling", "auth")
+)
+RECORDS = ["gpu", "job", "attempt", "allocation", "event", "artifact"]
+
+
+def boss() -> Client:
+    client = Client()
+    assert client.login(username="admin", password=b.PASSWORD)
+    return client
+
+
+def world():
+    who = b.people()
+    b.node("n1")
+    run = b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    return run
+
+
+@pytest.mark.parametrize("page", OURS)
+def test_every_list_opens(page):
+    world()
+    assert boss().get(f"/admin/{page}/").status_code == 200
+
+
+@pytest.mark.parametrize("page", ["queue/1", "project/1", "node/1", "preemptionrule/1", "fairsharesettings/1"])
+def test_a_row_opens(page):
+    world()
+    assert boss().get(f"/admin/scheduling/{page}/change/").status_code == 200
+
+
+def test_a_researcher_does_not_get_in():
+    world()
+    client = Client()
+    client.login(username="alice", password=b.PASSWORD)
+    assert client.get("/admin/").status_code == 302
+
+
+def test_weights_are_edited_in_the_list_and_kept_in_the_history():
+    b.people()
+    rows = list(Project.objects.order_by("name"))
+    form = {"form-TOTAL_FORMS": "2", "form-INITIAL_FORMS": "2", "_save": "Save"}
+    for i, row in enumerate(rows):
+        form |= {f"form-{i}-id": str(row.pk), f"form-{i}-weight": "5" if row.name == "alpha" else "1"}
+    boss().post("/admin/scheduling/project/", form)
+    alpha = Project.objects.get(name="alpha")
+    assert alpha.weight == 5.0
+    assert alpha.history.first().history_user.username == "admin"
+
+
+@pytest.mark.parametrize("weight", ["-1", "nan", "inf", "10000000", "heavy"])
+def test_a_weight_that_the_scheduler_would_refuse_is_refused(weight):
+    b.people()
+    rows = list(Project.objects.order_by("name"))
+    form = {"form-TOTAL_FORMS": "2", "form-INITIAL_FORMS": "2", "_save": "Save"}
+    for i, row in enumerate(rows):
+        form |= {f"form-{i}-id": str(row.pk), f"form-{i}-weight": weight}
+    assert boss().post("/admin/scheduling/project/", form).status_code == 200
+    assert [p.weight for p in Project.objects.order_by("name")] == [2.0, 1.0]
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_can_not_be_added(name):
+    world()
+    assert boss().get(f"/admin/scheduling/{name}/add/").status_code == 403
+
+
+@pytest.mark.parametrize("name", [*RECORDS, "node"])
+def test_a_record_can_not_be_deleted(name):
+    world()
+    key = {"job": Job.objects.get().pk}.get(name, 1)
+    assert boss().post(f"/admin/scheduling/{name}/{key}/delete/", {"post": "yes"}).status_code in (302, 403)
+    html = boss().get(f"/admin/scheduling/{name}/").content.decode()
+    assert "delete_selected" not in html
+    assert Job.objects.exists()
+    assert Node.objects.exists()
+
+
+def test_a_jobs_state_can_not_be_edited():
+    run = world()
+    client = boss()
+    assert 'name="state"' not in client.get(f"/admin/scheduling/job/{run.job}/change/").content.decode()
+    assert client.post(f"/admin/scheduling/job/{run.job}/change/", {"state": "FAILED"}).status_code == 403
+    assert Job.objects.get(pk=run.job).state == "RUNNING"
+
+
+def test_a_nodes_state_can_not_be_edited():
+    world()
+    client = boss()
+    assert 'name="state"' not in client.get("/admin/scheduling/node/1/change/").content.decode()
+    assert client.post("/admin/scheduling/node/1/change/", {"state": "LOST"}).status_code == 403
+
+
+def test_a_new_nodes_token_is_shown_once_and_is_good_for_it():
+    world()
+    client = boss()
+    html = client.post("/admin/scheduling/node/add/", {"name": "n7"}).content.decode()
+    token = re.search(r'<pre id="token">(emepn_[^<]+)</pre>', html).group(1)
+    assert token not in client.get(f"/admin/scheduling/node/{Node.objects.get(name='n7').pk}/change/").content.decode()
+    answer = Client().post("/api/v1/nodes/register/", b.description("n7"), "application/json",
+                           headers={"authorization": f"Bearer {token}"})  # fmt: skip
+    assert answer.status_code == 200
+
+
+def test_a_bad_node_name_is_refused_beside_its_field():
+    world()
+    html = boss().post("/admin/scheduling/node/add/", {"name": "Bad Name!"}).content.decode()
+    assert "use 1 to 63 lower-case letters, digits and dashes" in html
+
+
+@pytest.mark.parametrize(("action", "state"), [("cordon", "CORDONED"), ("drain", "DRAINING")])
+def test_nodes_are_taken_out_of_service_by_an_action(action, state):
+    world()
+    boss().post("/admin/scheduling/node/", {"action": action, "_selected_action": ["1"]})
+    assert Node.objects.get(name="n1").state == state
+
+
+def test_a_node_is_returned_to_service_by_an_action():
+    who = b.people()
+    b.node("n1")
+    pool.operate("n1", "cordon", who["admin"], b.NOON)
+    boss().post("/admin/scheduling/node/", {"action": "back", "_selected_action": ["1"]})
+    assert Node.objects.get(name="n1").state == "READY"

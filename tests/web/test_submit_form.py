@@ -1,0 +1,141 @@
+"""The form refuses what REST refuses, beside the field, all at once, and keeps what was typed."""
+
+from __future__ import annotations
+
+import html as entities
+
+import pytest
+
+from scheduling.models import Job
+from scheduling.services import jobs
+from tests import builders as b
+from tests.web.pages import beside, browser, form, text
+
+pytestmark = pytest.mark.django_db
+
+
+def world():
+    who = b.people()
+    b.node("n1")
+    return who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+
+
+def test_a_rightly_filled_form_makes_the_job_that_rest_would_make():
+    alice, models = world()
+    response = browser().post("/jobs/new/", form(models))
+    job = Job.objects.get()
+    assert response["Location"] == f"/jobs/{job.pk}/"
+    assert (job.state, job.gpu_count, job.nvlink_required, job.params["t"]) == ("QUEUED", 2, True, 0.5)
+    assert jobs.body_again(str(job.pk), alice)["max_duration"] == "1h"
+
+
+def test_posted_twice_it_makes_one_job():
+    _, models = world()
+    client = browser()
+    places = [client.post("/jobs/new/", form(models))["Location"] for _ in range(2)]
+    assert places[0] == places[1]
+    assert Job.objects.count() == 1
+
+
+def test_sent_again_with_other_values_it_names_the_first_job():
+    _, models = world()
+    client = browser()
+    client.post("/jobs/new/", form(models))
+    html = text(client.post("/jobs/new/", form(models, t="0.7")))
+    assert f"/jobs/{Job.objects.get().pk}/" in html
+    assert "already sent" in html
+
+
+def test_every_error_is_shown_at_once_beside_its_field():
+    world()
+    filled = form(["nothing-1", "nothing-2"], gpu_count="0", gpu_memory_min="900GB", max_duration="4 parsecs", t="1.4",
+                  priority="Critical", name="../x")  # fmt: skip
+    response = browser().post("/jobs/new/", filled)
+    html = text(response)
+    silent = [
+        f for f in ("gpu_count", "gpu_memory_min", "max_duration", "t", "priority", "name") if not beside(html, f)
+    ]
+    assert (response.status_code, silent) == (422, [])
+
+
+def test_an_unknown_model_is_named_beside_its_own_row():
+    _, models = world()
+    html = text(browser().post("/jobs/new/", form([models[0], "digits-5-8"])))
+    assert "digits-5-8" in beside(html, "2")
+    assert not beside(html, "1")
+
+
+@pytest.mark.parametrize("t", ["half", "nan", "inf", "-0.1", "1.01", "1e400"])
+def test_a_t_outside_its_range_is_refused_beside_it(t):
+    _, models = world()
+    assert "from 0 (the first model) to 1" in beside(text(browser().post("/jobs/new/", form(models, t=t))), "t")
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1.5", "two", "1000000000"])
+def test_a_gpu_count_that_can_not_be_is_refused_beside_it(count):
+    _, models = world()
+    assert beside(text(browser().post("/jobs/new/", form(models, gpu_count=count))), "gpu_count")
+
+
+def test_the_form_and_rest_say_the_same():
+    alice, models = world()
+    filled = form(models, gpu_count="9", t="2")
+    shown = text(browser().post("/jobs/new/", filled))
+    body = b.merge_body(models, gpu_count="9", params={"t": 2.0})
+    _, _, errors = jobs.check(body, alice)
+    assert errors
+    assert all(entities.escape(e["message"]) in shown for e in errors)
+
+
+def test_what_was_typed_is_still_there_after_an_error():
+    _, models = world()
+    html = text(browser().post("/jobs/new/", form(models, t="7", name="kept <b>name")))
+    assert 'value="7"' in html
+    assert 'value="kept &lt;b&gt;name"' in html
+    assert f'value="{models[1]}" selected' in html
+
+
+def test_a_linear_merge_takes_weights_row_by_row():
+    alice, models = world()
+    third = b.model(alice, "c", 3)
+    filled = form(models, strategy="linear", weight=["2", "", "", ""])
+    filled["model"] = [models[0], "", third, ""]
+    filled["weight"] = ["2", "", "1", ""]
+    browser().post("/jobs/new/", filled)
+    params = Job.objects.get().params
+    assert (params["models"], params["weights"]) == ([models[0], third], [2.0, 1.0])
+
+
+def test_the_limits_of_the_pool_stand_beside_the_fields():
+    world()
+    html = text(browser().get("/jobs/new/"))
+    assert "1 to 4 on one node; the pool has 4 GPUs" in html
+    assert "GPUs of 80 GB" in html
+
+
+def test_only_models_of_ones_own_projects_are_offered():
+    world()
+    assert "choose model 1" in text(browser("bob").get("/jobs/new/"))
+    assert "(alpha," not in text(browser("bob").get("/jobs/new/"))
+
+
+def test_a_clone_fills_the_form_with_the_jobs_own_values():
+    alice, models = world()
+    job = b.submitted(alice, b.merge_body(models, name="again", max_duration="90m", params={"t": 0.25}))
+    html = text(browser().get(f"/jobs/new/?from={job}"))
+    assert 'value="again"' in html
+    assert 'value="90m"' in html
+    assert 'value="0.25"' in html
+
+
+def test_another_projects_job_can_not_be_cloned():
+    alice, models = world()
+    job = b.submitted(alice, b.merge_body(models, name="secret-name"))
+    assert "secret-name" not in text(browser("bob").get(f"/jobs/new/?from={job}"))
+
+
+def test_a_name_of_ten_thousand_characters_is_refused_beside_its_field():
+    _, models = world()
+    assert "at most 100 characters" in beside(
+        text(browser().post("/jobs/new/", form(models, name="x" * 10_000))), "name"
+    )

@@ -1,0 +1,51 @@
+"""No number without its unit, and always in the same words."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduling.web import wording
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (59.9, "59 s"),
+        (60, "1m 00s"),
+        (3840, "1h 04m"),
+        (86_400 * 2 + 3 * 3600, "2d 03h"),
+        (-5, "0 s"),
+        (None, ""),
+    ],
+)
+def test_a_duration_reads(seconds, words):
+    assert wording.duration(seconds) == words
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(14_400, "4h"), (5400, "1h 30m"), (604_800, "7d"), (45, "45 s")])
+def test_a_limit_reads_as_it_would_be_written(seconds, words):
+    assert wording.limit(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (999_960, "1.0 MB"),
+        (12_345_678, "12.3 MB"),
+        (2 * 10**15, "2000.0 TB"),
+    ],
+)
+def test_bytes_read_in_decimal_units(count, words):
+    assert wording.size(count) == words
+
+
+def test_gpu_hours_read_to_a_hundredth():
+    assert wording.gpu_hours(1.2345) == "1.23 GPU-hours"
+
+
+def test_one_is_not_many():
+    assert (wording.amount(1, "job"), wording.amount(0, "job")) == ("1 job", "0 jobs")
