@@ -122,8 +122,11 @@ async def answer_when(
     answer = await sync_to_async(ask)()
     if answer.status_code != 200 or enough(answer.data):  # type: ignore[attr-defined]
         return answer
+    patience = seconds()
+    if patience <= 0:
+        return answer
     clock = asyncio.get_running_loop().time
-    deadline = clock() + seconds()
+    deadline = clock() + patience
     ear = Ear(listens_for)
     try:
         while True:

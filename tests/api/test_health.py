@@ -1,0 +1,55 @@
+"""Alive without a database; ready only with database, scheduler and broker."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+from django.test import Client
+
+from scheduling.store.queries import pool
+from tests import builders as b
+
+
+def test_alive_asks_no_database():
+    assert Client().get("/healthz").json() == {"status": "ok"}
+
+
+@pytest.mark.django_db
+def test_not_ready_before_the_first_tick_and_ready_after_it(monkeypatch):
+    b.people()
+    answer = Client().get("/readyz")
+    assert (answer.status_code, answer.json()["missing"].keys()) == (503, {"scheduler"})
+    b.ticked()
+    monkeypatch.setattr("scheduling.api.health.now", lambda: b.later(5))
+    assert Client().get("/readyz").status_code == 200
+
+
+@pytest.mark.django_db
+def test_not_ready_when_the_scheduler_stands_still(monkeypatch):
+    b.people()
+    b.ticked()
+    monkeypatch.setattr("scheduling.api.health.now", lambda: b.later(pool.LATE_S + 1))
+    assert "26.0 s ago" in Client().get("/readyz").json()["missing"]["scheduler"]
+
+
+@pytest.mark.django_db
+def test_a_broker_that_refuses_is_missing_and_told_soon(settings, monkeypatch):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        settings.BROKER_URL = f"redis://127.0.0.1:{closed.getsockname()[1]}/0"
+        begun = time.monotonic()
+        assert Client().get("/readyz").json()["missing"]["broker"] == "it can't be reached"
+        assert time.monotonic() - begun < 5
+
+
+def test_a_database_that_is_away_is_missing(monkeypatch):
+    from django.db import OperationalError
+
+    def away() -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr("scheduling.api.health.now", away)
+    answer = Client().get("/readyz")
+    assert (answer.status_code, answer.json()["missing"]) == (503, {"database": "it does not answer"})

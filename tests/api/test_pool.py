@@ -1,0 +1,48 @@
+"""What operators do to nodes over REST."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.calls import problem, world
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_node_is_cordoned_drained_and_returned_and_each_twice_is_the_same():
+    w = world()
+    admin = w.caller("admin")
+    for verb, state in (("cordon", "CORDONED"), ("drain", "DRAINING"), ("return", "READY")):
+        for _ in range(2):
+            answer = admin.post(f"pool/nodes/n1/{verb}/")
+            assert (answer.status_code, answer.json()) == (200, {"name": "n1", "state": state})
+
+
+def test_a_lost_node_can_not_be_returned():
+    from tests import builders as b
+
+    w = world()
+    b.listening(60)
+    b.ticked(b.later(61))
+    assert problem(w.caller("admin").post("pool/nodes/n1/return/"), 409, "wrong_state")["state"] == "LOST"
+
+
+def test_operating_needs_the_permission_beside_the_scope():
+    w = world()
+    problem(w.alice.post("pool/nodes/n1/drain/"), 403, "permission_denied")
+
+
+@pytest.mark.parametrize("path", ["pool/nodes/n9/", "pool/gpus/GPU-none/"])
+def test_what_is_not_in_the_pool_is_404(path: str):
+    w = world()
+    problem(w.alice.get(path), 404, "not_found")
+
+
+def test_a_verb_on_a_node_that_is_not_there_is_404():
+    w = world()
+    problem(w.caller("admin").post("pool/nodes/n9/drain/"), 404, "not_found")
+
+
+def test_the_pool_says_in_one_sentence_how_it_is():
+    w = world()
+    assert w.alice.get("pool/").json()["headline"].startswith("0 of 4 GPUs busy, 0 jobs waiting")
