@@ -6,6 +6,7 @@ Limits of scheduling are not settings: they are rows (queues, levels, weights) o
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import sys
 from datetime import timedelta
@@ -21,11 +22,42 @@ DATA_DIR = Path(env.str("EMEP_DATA_DIR", default=str(BASE_DIR / "var"))).resolve
 TESTING = "pytest" in sys.modules
 
 
+def number(name: str, default: float) -> float:
+    """The number in an environment variable; what is none is refused by the variable's name."""
+    given = env.str(name, default="")
+    if not given:
+        return default
+    try:
+        value = float(given)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ImproperlyConfigured(f"{name} must be a number, not {given!r}")
+    return value
+
+
+def whole(name: str, default: int) -> int:
+    """The whole number in an environment variable."""
+    value = number(name, default)
+    if value != int(value):
+        raise ImproperlyConfigured(f"{name} must be a whole number, not {value:g}")
+    return int(value)
+
+
 def _secret_key() -> str:
     """The signing key: from the environment, else one made once and kept in the data directory (mode 0600)."""
     if given := env.str("EMEP_SECRET_KEY", default=""):
-        return given
+        return str(given)
     kept = DATA_DIR / "secret_key"
+    try:
+        return _kept_secret(kept)
+    except OSError as refused:
+        raise ImproperlyConfigured(
+            f"{DATA_DIR} can't be used ({refused.strerror}): choose another directory with EMEP_DATA_DIR"
+        ) from refused
+
+
+def _kept_secret(kept: Path) -> str:
     if not kept.exists():
         DATA_DIR.mkdir(parents=True, exist_ok=True)
         fresh = kept.with_suffix(f".{secrets.token_hex(4)}")
@@ -40,7 +72,7 @@ def _secret_key() -> str:
 DEBUG = env.bool("EMEP_DEBUG", default=False)
 SECRET_KEY = _secret_key()
 HOST = env.str("EMEP_HOST", default="127.0.0.1")
-PORT = env.int("EMEP_PORT", default=8000)
+PORT = whole("EMEP_PORT", 8000)
 PUBLIC_URL = env.str("EMEP_URL", default=f"http://{HOST}:{PORT}").rstrip("/")
 ALLOWED_HOSTS = env.list("EMEP_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]", HOST])
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL.startswith("https://") else []
@@ -238,14 +270,14 @@ SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W021"]
 # ------------------------------------------------------------------ EMEP's own
 ARTIFACT_DIR = Path(env.str("EMEP_ARTIFACT_DIR", default=str(DATA_DIR / "artifacts")))
 # Scales every wait between server and agents (heartbeat 10 s, fence 45 s, lease 60 s, ...) together; tests use it.
-TIME_SCALE = env.float("EMEP_TIME_SCALE", default=1.0)
+TIME_SCALE = number("EMEP_TIME_SCALE", 1.0)
 if not 0 < TIME_SCALE <= 10:
     raise ImproperlyConfigured("EMEP_TIME_SCALE must be above 0 and at most 10")
 EMEP_BELL = "emep_site.bells"
-TICK_S = env.float("EMEP_TICK_S", default=2.0)
-EVENT_RETENTION_DAYS = env.int("EMEP_EVENT_RETENTION_DAYS", default=90)
-LOG_BYTES_PER_ATTEMPT = env.int("EMEP_LOG_BYTES", default=4 * 1024 * 1024)
-MAX_ARTIFACT_BYTES = env.int("EMEP_MAX_ARTIFACT_BYTES", default=2 * 1024**4)
+TICK_S = number("EMEP_TICK_S", 2.0)
+EVENT_RETENTION_DAYS = whole("EMEP_EVENT_RETENTION_DAYS", 90)
+LOG_BYTES_PER_ATTEMPT = whole("EMEP_LOG_BYTES", 4 * 1024 * 1024)
+MAX_ARTIFACT_BYTES = whole("EMEP_MAX_ARTIFACT_BYTES", 2 * 1024**4)
 
 LOGGING = {
     "version": 1,

@@ -30,8 +30,7 @@ def boss() -> Client:
 def world():
     who = b.people()
     b.node("n1")
-    run = b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
-    return run
+    return b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
 
 
 @pytest.mark.parametrize("page", OURS)

@@ -37,7 +37,7 @@ def test_an_impossible_port_is_refused(number):
 
 
 def test_a_full_disk_is_named(tmp_path, monkeypatch):
-    usage = namedtuple("usage", "total used free")  # noqa: PYI024
+    usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9 - 1, 1))
     with pytest.raises(
         Obstacle, match=r"0 MB are free .* at least 500 MB are needed: free some space or .* EMEP_DATA_DIR"

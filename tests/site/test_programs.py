@@ -10,8 +10,8 @@ from emep_site.embedded import broker, demo_files, programs
 
 def chosen(**kw):
     node = programs.NodeFiles("node-1", Path("/s"), Path("/t"), "simulated:/g.yaml")
-    return programs.of(**{"base": Path("/app"), "host": "127.0.0.1", "port": 8000, "broker": ["valkey-server"], "nodes": [node],
-                          "grace_s": 120.0, **kw})  # fmt: skip
+    usual = {"base": Path("/app"), "host": "127.0.0.1", "port": 8000, "broker": ["valkey-server"], "nodes": [node]}
+    return programs.of(**{**usual, "grace_s": 120.0, **kw})
 
 
 def test_the_scheduler_stops_first_then_agents_and_the_broker_last():

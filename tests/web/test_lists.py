@@ -25,7 +25,8 @@ def world(count: int = 0):
 
 @pytest.mark.parametrize(
     ("query", "names"),
-    [("q=001", ["job-001"]), ("state=waiting", ["job-001", "job-000"]), ("state=ended", []), ("user=me", ["job-001", "job-000"]),
+    [("q=001", ["job-001"]), ("state=waiting", ["job-001", "job-000"]), ("state=ended", []),
+     ("user=me", ["job-001", "job-000"]),
      ("queue=eval", []), ("project=alpha", ["job-001", "job-000"]), ("kind=merge&q=job-000", ["job-000"])],
 )  # fmt: skip
 def test_the_address_filters(query, names):
@@ -99,7 +100,8 @@ def test_a_cell_that_begins_with_white_space_before_a_formula_is_quoted(value):
 
 
 def test_artifacts_are_filtered_by_name_and_kind():
-    world()
+    alice, _, _ = world()
+    b.model(alice, "zeta-one", 3)
     client = browser()
-    assert [a["name"] for a in client.get("/artifacts/?q=a&kind=model").context["rows"]] == ["a"]
+    assert [a["name"] for a in client.get("/artifacts/?q=zeta&kind=model").context["rows"]] == ["zeta-one"]
     assert client.get("/artifacts/?kind=checkpoint").context["rows"] == []

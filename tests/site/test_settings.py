@@ -1,0 +1,40 @@
+"""A wrong setting is one clear line that names it, before anything is written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def up(**env: str) -> tuple[int, str]:
+    """(status, everything it said) of ``manage.py up`` with these variables."""
+    done = subprocess.run([sys.executable, "manage.py", "up"], cwd=ROOT, env={**os.environ, **env}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60)  # fmt: skip
+    return done.returncode, done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("EMEP_PORT", "eight", "EMEP: EMEP_PORT must be a number, not 'eight'"),
+        ("EMEP_PORT", "80.5", "EMEP: EMEP_PORT must be a whole number, not 80.5"),
+        ("EMEP_PORT", "70000", "EMEP: EMEP_PORT must be 1 to 65535, not 70000"),
+        ("EMEP_TIME_SCALE", "0", "EMEP: EMEP_TIME_SCALE must be above 0 and at most 10"),
+        ("EMEP_TICK_S", "nan", "EMEP: EMEP_TICK_S must be a number, not 'nan'"),
+    ],
+)
+def test_a_wrong_variable_is_named_in_one_line(name, value, said, tmp_path):
+    assert up(**{"EMEP_DATA_DIR": str(tmp_path), name: value}) == (1, said)
+
+
+def test_a_data_directory_that_cannot_be_made_is_named_in_one_line():
+    status, said = up(EMEP_DATA_DIR="/proc/nowhere")
+    assert (status, said.count("\n")) == (1, 0)
+    assert said.startswith("EMEP: /proc/nowhere can't be used (")
+    assert said.endswith("choose another directory with EMEP_DATA_DIR")
