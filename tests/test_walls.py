@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,9 +123,13 @@ def test_every_command_has_a_test():
 
 def test_the_migrations_are_up_to_date(tmp_path):
     made = subprocess.run(
-        [ROOT / ".venv/bin/python" if (ROOT / ".venv/bin/python").exists() else "python", "manage.py", "makemigrations", "--check", "--dry-run"],
-        cwd=ROOT, env={"EMEP_DATA_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
+        cwd=ROOT,
+        env={**os.environ, "EMEP_DATA_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert made.returncode == 0, made.stdout + made.stderr
 
 

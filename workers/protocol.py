@@ -117,7 +117,10 @@ class HeldAttempt(TypedDict):
 
 
 class Register(TypedDict):
-    """A node as it describes itself; ``attempts`` are ``{attempt, epoch, pid_alive}``: alive = something is still to come."""
+    """A node as it describes itself.
+
+    ``attempts`` are ``{attempt, epoch, pid_alive}``: alive means that something of it is still to come.
+    """
 
     boot_id: str
     protocol: int

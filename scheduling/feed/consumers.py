@@ -61,16 +61,21 @@ class FeedConsumer(AsyncWebsocketConsumer):
         with suppress(asyncio.CancelledError):
             await self.pump
 
+    async def _shut(self, code: int) -> None:
+        """The socket closes from this side, and nothing more is read for it."""
+        TAILER.leave(self.mailbox)
+        await self.close(code=code)
+
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """The subscription is changed, or an error frame says what was not understood."""
         if text_data is None or len(text_data.encode()) > m.MAX_BYTES:
             await self._say(m.error(m.Wrong("too_large", f"send text of at most {m.MAX_BYTES} bytes"), self.seq))
-            await self.close(code=TOO_MUCH)
+            await self._shut(TOO_MUCH)
             return
         moment = time.monotonic()
         if len(self.spoke) == m.MAX_A_SECOND and moment - self.spoke[0] < 1:
             await self._say(m.error(m.Wrong("too_often", f"send at most {m.MAX_A_SECOND} messages a second"), self.seq))
-            await self.close(code=TOO_MUCH)
+            await self._shut(TOO_MUCH)
             return
         self.spoke.append(moment)
         try:
@@ -148,7 +153,7 @@ class FeedConsumer(AsyncWebsocketConsumer):
             return True
         actor = await self._who(self.actor.user_id)
         if actor is None:
-            await self.close(code=NO_LONGER)
+            await self._shut(NO_LONGER)
             return False
         lost = set(self.actor.projects) - set(actor.projects)
         self.actor, self.checked_at = actor, time.monotonic()

@@ -8,10 +8,13 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from scheduling.core.lifecycle import TERMINAL, JobState
+from scheduling.core import lifecycle
+from scheduling.core.lifecycle import JobState
 
 STATES = [(s.value, s.value.replace("_", " ").lower()) for s in JobState]
-LIVE = [JobState.DISPATCHING, JobState.RUNNING, JobState.PREEMPTING, JobState.CANCELLING]
+LIVE = sorted(s.value for s in lifecycle.LIVE)
+ENDED = sorted(s.value for s in lifecycle.TERMINAL)
+REJECTED = JobState.REJECTED.value
 
 
 class Job(models.Model):
@@ -87,23 +90,22 @@ class Job(models.Model):
         ]
         constraints = [
             models.CheckConstraint(
-                condition=Q(state=JobState.REJECTED) | (Q(gpu_count__gte=1) & Q(gpu_count__lte=100_000)),
+                condition=Q(state=REJECTED) | (Q(gpu_count__gte=1) & Q(gpu_count__lte=100_000)),
                 name="job_gpu_count_in_range",
             ),
             models.CheckConstraint(
-                condition=Q(state=JobState.REJECTED) | Q(gpu_count=models.F("node_count") * models.F("gpus_per_node")),
+                condition=Q(state=REJECTED) | Q(gpu_count=models.F("node_count") * models.F("gpus_per_node")),
                 name="job_gpu_count_is_the_product",
             ),
             models.CheckConstraint(
-                condition=Q(state=JobState.REJECTED) | Q(max_duration_s__gte=1), name="job_max_duration_positive"
+                condition=Q(state=REJECTED) | Q(max_duration_s__gte=1), name="job_max_duration_positive"
             ),
             models.CheckConstraint(
-                condition=Q(state__in=[s.value for s in TERMINAL], ended_at__isnull=False)
-                | (~Q(state__in=[s.value for s in TERMINAL]) & Q(ended_at__isnull=True)),
+                condition=Q(state__in=ENDED, ended_at__isnull=False) | (~Q(state__in=ENDED) & Q(ended_at__isnull=True)),
                 name="job_ended_at_iff_terminal",
             ),
             models.CheckConstraint(
-                condition=Q(state=JobState.REJECTED)
+                condition=Q(state=REJECTED)
                 | Q(project__isnull=False, user__isnull=False, queue__isnull=False, level__isnull=False),
                 name="job_accepted_has_owner",
             ),
@@ -115,4 +117,4 @@ class Job(models.Model):
     @property
     def is_terminal(self) -> bool:
         """True when nothing more will happen to this job."""
-        return self.state in TERMINAL
+        return self.state in ENDED

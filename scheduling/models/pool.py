@@ -15,7 +15,9 @@ class Node(models.Model):
 
     name = models.CharField(max_length=63, unique=True, validators=[NODE_NAME])
     token_sha256 = models.CharField(max_length=64, blank=True, default="", editable=False)
-    state = models.CharField(max_length=12, choices=[(s.value, s.value) for s in NodeState], default=NodeState.LOST)
+    state = models.CharField(
+        max_length=12, choices=[(s.value, s.value) for s in NodeState], default=NodeState.LOST.value
+    )
     boot_id = models.CharField(max_length=64, blank=True, default="")
     rack_id = models.CharField(max_length=63, blank=True, default="")
     network_bandwidth_gbps = models.FloatField(default=0.0)
@@ -59,7 +61,9 @@ class Gpu(models.Model):
     memory_mib = models.PositiveIntegerField()
     nvlink_group_id = models.CharField(max_length=120, null=True, blank=True)  # null = no NVLink
     labels = models.JSONField(default=dict, blank=True)
-    state = models.CharField(max_length=12, choices=[(s.value, s.value) for s in GpuState], default=GpuState.HEALTHY)
+    state = models.CharField(
+        max_length=12, choices=[(s.value, s.value) for s in GpuState], default=GpuState.HEALTHY.value
+    )
     failed_checks = models.PositiveSmallIntegerField(default=0)
     why = models.CharField(max_length=200, blank=True, default="", help_text="the reason for the state")
     version = models.PositiveBigIntegerField(default=1)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
+import sqlite3
+import subprocess
+import sys
 import time
 
 import httpx
 import pytest
 
-from tests.journeys.house import gone, house, until
+from tests.journeys.house import ROOT, gone, house, until
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
 
@@ -52,18 +56,35 @@ def test_a_merge_by_rest_ends_with_a_downloadable_artifact_and_the_same_bytes_tw
     assert len({merged_sha256(up, j) for j in jobs}) == 1
 
 
-def test_a_merge_by_the_web_form_does_the_same(up):
+def hidden(page: str, name: str) -> str:
+    """The value of a hidden field of the page."""
+    field = next(f for f in re.findall(r"<input[^>]*>", page) if f'name="{name}"' in f)
+    return re.search(r'value="([^"]*)"', field).group(1)
+
+
+def test_a_merge_by_the_web_form_gives_the_same_bytes_and_posting_it_twice_makes_one_job(up):
     with httpx.Client(base_url=up.url, follow_redirects=True, timeout=60) as browser:
-        browser.get("/login/")
-        form = {
-            "username": "alice",
-            "password": up.demo["users"]["alice"]["password"],
-            "csrfmiddlewaretoken": browser.cookies["csrftoken"],
-        }
+        password = up.demo["users"]["alice"]["password"]
+        token = hidden(browser.get("/login/").text, "csrfmiddlewaretoken")
+        form = {"username": "alice", "password": password, "csrfmiddlewaretoken": token}
         assert browser.post("/login/", data=form, headers={"Referer": f"{up.url}/login/"}).status_code == 200
-        page = browser.get("/jobs/new/")
-        assert page.status_code == 200
-        assert "digits-0-4" in page.text
+        page = browser.get("/jobs/new/").text
+        form = {
+            "csrfmiddlewaretoken": hidden(page, "csrfmiddlewaretoken"), "key": hidden(page, "key"), "name": "by-form",
+            "project": "alpha", "queue": "merge", "priority": "High", "strategy": "slerp", "t": "0.5", "gpu_count": "2",
+            "nvlink_required": "on", "max_duration": "1h",
+            "model": [up.demo["models"]["digits-0-4"], up.demo["models"]["digits-5-9"]],
+        }  # fmt: skip
+        pages = [browser.post("/jobs/new/", data=form, headers={"Referer": f"{up.url}/jobs/new/"}) for _ in range(2)]
+        assert [p.status_code for p in pages] == [200, 200], pages[0].text
+        assert len({p.url for p in pages}) == 1
+        job = up.until_state(re.search(r"/jobs/([0-9a-f-]{36})/", str(pages[0].url)).group(1), "SUCCEEDED", "FAILED")
+        assert (job["state"], job["priority"]) == ("SUCCEEDED", "High")
+        made = job["artifacts"][0]
+        content = browser.get(f"/api/v1/artifacts/{made['id']}/files/model.safetensors").content
+    assert hashlib.sha256(content).hexdigest() == merged_sha256(
+        up, up.until_state(up.merge("again")["id"], "SUCCEEDED")
+    )
 
 
 def test_the_first_update_waits_for_a_change_and_not_for_the_clock(up):
@@ -101,3 +122,18 @@ def test_killing_the_supervisor_leaves_no_orphan(up):
     up.process.kill()
     up.process.wait()
     until(lambda: gone(family), f"no orphan among {family}", 10)
+
+
+def test_celery_does_its_chores_in_the_running_set(up):
+    up.start()
+    up.until_state(up.merge("charged")["id"], "SUCCEEDED")
+    broker = re.search(r'EMEP_BROKER_URL="([^"]+)"', (up.home / "run" / "supervisord.conf").read_text()).group(1)
+    call = [sys.executable, "-m", "celery", "-A", "emep_site", "call", "scheduling.tasks.roll_up_usage"]
+    subprocess.run(call, cwd=ROOT, env={**up.env, "EMEP_BROKER_URL": broker}, check=True, stdout=subprocess.DEVNULL)
+
+    def rolled_up() -> bool:
+        with sqlite3.connect(f"file:{up.home / 'emep.sqlite3'}?mode=ro", uri=True) as database:
+            rows = database.execute("select project, user, queue, gpu_ms from scheduling_usageday").fetchall()
+        return [r[:3] for r in rows] == [("alpha", "alice", "merge")] and rows[0][3] > 0
+
+    until(rolled_up, "the worker has rolled up the usage")

@@ -30,8 +30,10 @@ def beside(html: str, field: str) -> str:
 
 def form(models, **kw):
     """What the merge form posts when it is filled rightly."""
-    filled = {"name": "slerp-a-b", "project": "alpha", "queue": "merge", "priority": "Normal", "gpu_count": "2",
-              "nvlink_required": "on", "max_duration": "1h", "strategy": "slerp", "t": "0.5", 
-              "model": [*models, "", ""], "weight": ["", "", "", ""], "purpose": "", "retries": "", "out_dtype": "", "gpu_memory_min": "",
-              "key": "11111111-1111-4111-8111-111111111111"}  # fmt: skip
+    filled = {
+        "key": "11111111-1111-4111-8111-111111111111", "name": "slerp-a-b", "project": "alpha", "queue": "merge",
+        "priority": "Normal", "gpu_count": "2", "nvlink_required": "on", "max_duration": "1h", "strategy": "slerp",
+        "t": "0.5", "model": [*models, "", ""], "weight": ["", "", "", ""], "purpose": "", "retries": "",
+        "out_dtype": "", "gpu_memory_min": "",
+    }  # fmt: skip
     return {**filled, **kw}

@@ -8,6 +8,7 @@ from typing import Any
 from workers.protocol import CHECKPOINT_EXIT_CODE, Outcome
 
 OOM_CODES = ("oom", "out_of_memory")
+NO_SPACE = "no_space"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ def _unasked(end: Exit, facts: Facts) -> Ending:
     words = f"{words} ({how_it_ended(end)})" if words else how_it_ended(end)
     if facts.error_code in OOM_CODES:
         return Ending(Outcome.OOM, "out of memory", words)
+    if facts.error_code == NO_SPACE:  # the node's fault, not the job's: it is tried again elsewhere, after a pause
+        return Ending(Outcome.LOST, NO_SPACE, words)
     return Ending(Outcome.FAILED, facts.error_code, words)
 
 

@@ -21,7 +21,7 @@ from workers.engines.combining import (
 from workers.engines.dtypes import BY_PARAMETER, TensorSpec, output_order
 from workers.engines.refusals import EngineRefusal, Problem
 from workers.engines.strategies import STRATEGIES
-from workers.engines.strategies.base import Strategy, config_problem
+from workers.engines.strategies.contract import Strategy, config_problem
 from workers.engines.tensors import TensorInputs, TensorSet
 
 ENGINE_VERSION = "1"

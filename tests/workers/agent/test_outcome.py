@@ -18,6 +18,7 @@ ARTIFACT = {"type": "artifact", "name": "merged", "path": "model"}
         (None, Exit(1), Facts(), "FAILED", ""),
         (None, Exit(1), Facts(error_code="nan", error_message="loss is NaN"), "FAILED", "nan"),
         (None, Exit(1), Facts(error_code="out_of_memory"), "OOM", "out of memory"),
+        (None, Exit(2), Facts(error_code="no_space", error_message="disk full"), "LOST", "no_space"),
         (None, Exit(signal=11), Facts(), "FAILED", ""),
         (None, Exit(127, cause="exec", error="cannot run 'x'"), Facts(), "FAILED", ""),
         ("preempt", Exit(0), Facts(done=True), "SUCCEEDED", ""),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.engines.strategies.base import Strategy
+from workers.engines.strategies.contract import Strategy
 from workers.engines.strategies.linear import Linear
 from workers.engines.strategies.slerp import Slerp
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from workers.engines.combining import Combination, Values, weighted_sum
 from workers.engines.refusals import Problem
-from workers.engines.strategies.base import config_problem, number
+from workers.engines.strategies.contract import config_problem, number
 
 
 class Linear:

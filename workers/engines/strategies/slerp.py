@@ -11,7 +11,7 @@ from typing import Any
 
 from workers.engines.combining import Combination, Copy, Values, nonfinite_input, weighted_sum
 from workers.engines.refusals import Problem
-from workers.engines.strategies.base import config_problem, number
+from workers.engines.strategies.contract import config_problem, number
 
 COLINEAR = 0.9995
 ZERO_NORM = 1e-8

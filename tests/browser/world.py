@@ -1,0 +1,65 @@
+"""A small pool with work in every state, driven by services as an agent would, by the real clock."""
+
+from __future__ import annotations
+
+from scheduling.services import jobs, now, pool
+from tests import builders as b
+
+
+def pool_with_models(nodes=("node-1",)):
+    """People, nodes in racks of their own, and two models of alpha; returns (alice, model ids)."""
+    alice = b.people()["alice"]
+    for i, name in enumerate(nodes):
+        b.node(name, now=now(), rack=f"r{i + 1}")
+        sampled(name)
+    return alice, [b.model(alice, "digits-0-4", 1), b.model(alice, "digits-5-9", 2)]
+
+
+def sampled(name: str, utilization: float = 1.0) -> None:
+    """The node has sent a sample of each GPU."""
+    samples = [{"uuid": f"GPU-{name}-{i}", "utilization": utilization, "memory_used_mib": 900, "temperature_c": 41.0,
+                "power_w": 75.0} for i in range(4)]  # fmt: skip
+    b.beat(name, now=now(), gpus=samples)
+
+
+def started(name: str = "node-1") -> b.Running:
+    """The scheduler has ticked, and the node runs what it was given last."""
+    b.ticked(now())
+    wanted = b.beat(name, now=now())["desired"][-1]
+    launch = pool.claim(name, wanted["attempt"], wanted["epoch"], now())
+    b.beat(
+        name, now=now(), reports=[{"type": "started", "attempt": wanted["attempt"], "epoch": wanted["epoch"], "pid": 1}]
+    )
+    return b.Running(launch["job"], wanted["attempt"], wanted["epoch"], name, launch["gpus"])
+
+
+def told(run: b.Running, kind: str, **what) -> None:
+    """The run has reported something."""
+    b.beat(run.node, now=now(), reports=[{"type": kind, "attempt": run.attempt, "epoch": run.epoch, **what}])
+
+
+def everything():
+    """One job in each state worth a look; returns {what: address}."""
+    alice, models = pool_with_models(("node-1", "node-2"))
+    submitted = lambda name, **kw: b.submitted(alice, b.merge_body(models, name=name, **kw), now=now())  # noqa: E731
+    submitted("done")
+    done = started()
+    told(done, "logs", offset=0, text="merged fc.weight\n")
+    made = b.output(done, now=now())
+    b.finished(done, artifacts=[made], now=now())
+    submitted("broken")
+    broken = started()
+    b.finished(broken, "FAILED", exit_code=1, error="CUDA error: device-side assert", now=now())
+    submitted("long <b>name " + "x" * 80, gpu_count=4)
+    running = started()
+    told(running, "progress", step=3, total=9, unit="tensors", rate=0.5)
+    told(running, "logs", offset=0, text="step 3\n")
+    waiting = [submitted(f"waits-{i}", gpu_count=4) for i in range(3)]
+    b.ticked(now())
+    b.ticked(now())
+    held = submitted("held")
+    jobs.hold(held, alice, now())
+    refused = jobs.submit({**b.merge_body(models), "gpu_count": 99, "name": "refused"}, alice, now())
+    pages = {"done": done.job, "broken": broken.job, "running": running.job, "waiting": waiting[-1], "held": held,
+             "refused": refused.job_id}  # fmt: skip
+    return {**{k: f"/jobs/{v}/" for k, v in pages.items()}, "artifact": f"/artifacts/{made}/"}
