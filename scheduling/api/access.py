@@ -151,7 +151,7 @@ class HasScope(BasePermission):
         method = "GET" if request.method == "HEAD" else str(request.method)
         if request.user is None:
             return False
-        if not hasattr(view, method.lower()):
+        if method.lower() not in view.http_method_names or not hasattr(view, method.lower()):
             return True  # the answer will be 405
         scope = getattr(view, "scopes", {}).get(method)
         if scope is None:

@@ -122,6 +122,8 @@ class FeedConsumer(AsyncWebsocketConsumer):
                 await self._refresh()
             elif batch is not None and self.unacked is not None and len(self.unacked) >= WINDOW:
                 self.behind = True
+            elif batch is not None and batch.stale:
+                await self._say(m.stale(self.seq))
             elif batch is not None:
                 await self._tell(batch)
 
@@ -136,7 +138,8 @@ class FeedConsumer(AsyncWebsocketConsumer):
     def _subscribed(self, item: m.Item) -> bool:
         if item.object == "job":
             return self.wanted.jobs or item.id == self.wanted.job
-        return self.wanted.board
+        # Everybody hears the tick: it is what tells a quiet socket from a lost one.
+        return self.wanted.board or (item.object == "tick" and self.wanted != m.Subscription())
 
     async def _send(self, frames: list[dict[str, Any]]) -> None:
         if frames and self.unacked is not None:

@@ -71,6 +71,11 @@ def gone(obj: str, key: str, seq: int) -> dict[str, Any]:
     return {"v": VERSION, "seq": seq, "type": "gone", "object": obj, "id": key, "version": 0, "data": None}
 
 
+def stale(seq: int) -> dict[str, Any]:
+    """The frame that says: what you have may be old, the server can't read its database just now."""
+    return {"v": VERSION, "seq": seq, "type": "stale", "object": "tick", "id": "scheduler", "version": 0, "data": None}
+
+
 def error(wrong: Wrong, seq: int) -> dict[str, Any]:
     """The answer to a message that was not understood; the socket stays open."""
     return {"v": VERSION, "seq": seq, "type": "error", "code": wrong.code, "message": wrong.message}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,16 +27,19 @@ PACE_S = 0.25
 # A sample is stamped before it is committed: look that far back, differences tell what is news.
 LATE_SAMPLE_S = 2.0
 READY_S = 5.0
+# A page that hears nothing for longer than this knows that its socket is lost.
+KEEPALIVE_S = 10.0
 MAILBOX = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What changed up to event ``seq``; ``removed`` are GPUs that left the pool."""
+    """What changed up to event ``seq``. ``removed``: GPUs that left the pool; ``stale``: the database can't be read."""
 
     seq: int
     items: tuple[Item, ...]
     removed: tuple[str, ...] = ()
+    stale: bool = False
 
 
 class Mailbox:
@@ -54,17 +57,29 @@ class Mailbox:
     def offer(self, batch: Batch) -> None:
         """The batch will be read, or, when too many wait already, all give way to a snapshot."""
         if len(self._batches) >= self._limit:
-            self._batches.clear()
-            self.overflowed = True
+            self.start_over()
         else:
             self._batches.append(batch)
+            self._filled.set()
+
+    def start_over(self) -> None:
+        """Whatever waits here gives way to a snapshot."""
+        self._batches.clear()
+        self.overflowed = True
         self._filled.set()
 
     def put(self, batch: Batch) -> None:
-        """:meth:`offer` from another thread; a loop that has ended is no error."""
+        """:meth:`offer` from another thread."""
+        self._from_outside(self.offer, batch)
+
+    def put_over(self) -> None:
+        """:meth:`start_over` from another thread."""
+        self._from_outside(self.start_over)
+
+    def _from_outside(self, act: Callable[..., None], *args: Batch) -> None:
         try:
-            self.loop.call_soon_threadsafe(self.offer, batch)
-        except RuntimeError:
+            self.loop.call_soon_threadsafe(act, *args)
+        except RuntimeError:  # the loop has ended, and with it the socket
             return
 
     async def take(self, timeout_s: float) -> Batch | None:
@@ -120,7 +135,7 @@ class Cursor:
     def __init__(self, moment: datetime) -> None:
         self.seq = newest()
         self._seen = live.recent_ids(self.seq)
-        self._sampled = moment
+        self._sampled = self._spoke = moment
         self._ticks = live.ticks()
         self._nodes = {n["name"]: n for n in pool.pool()}
         self._told: dict[snapshots.Key, Any] = {}
@@ -135,8 +150,10 @@ class Cursor:
         self._sampled = moment
         ticks = live.ticks()
         ticked, self._ticks = ticks != self._ticks, ticks
-        if not changes and not sampled and not ticked:
+        due = moment - self._spoke >= timedelta(seconds=KEEPALIVE_S)
+        if not (changes or sampled or ticked or due):
             return None
+        self._spoke = moment
         jobs, names = snapshots.touched(changes, self._nodes)
         removed = self._reread(names | sampled)
         wanted = jobs if all_jobs else jobs & set(watched)
@@ -144,7 +161,11 @@ class Cursor:
         items = snapshots.job_items(wanted | (set(watched) if ticked else set()), moment)
         items = [i for i in items if i.id in wanted or self._told.get((i.object, i.id)) != _essence(i)]
         self._told |= {(i.object, i.id): _essence(i) for i in items if i.id in watched}
-        return Batch(self.seq, (*items, *self._differing(self._board_items(moment))), removed)
+        every = self._board_items(moment)
+        told = [*items, *self._differing(every)]
+        if due and every[-1] not in told:
+            told.append(every[-1])  # the tick: its age is news even when there was none
+        return Batch(self.seq, tuple(told), removed)
 
     def _reread(self, names: Collection[str]) -> tuple[str, ...]:
         fresh = {n["name"]: n for n in live.nodes(names)} if names else {}
@@ -180,21 +201,29 @@ def _follow(tailer: Tailer, stop: threading.Event, reading: threading.Event) -> 
         while not stop.is_set():
             try:
                 waiter = waiter or Waiter()
-                cursor = cursor or Cursor(now())
-                reading.set()
+                if cursor is None:
+                    cursor = Cursor(now())
+                    if reading.is_set():  # what came while the database could not be read is told by a snapshot
+                        _each(tailer, Mailbox.put_over)
+                    reading.set()
                 batch = _look(tailer, cursor)
                 if batch is not None:
-                    for mailbox in tailer.listeners():
-                        mailbox.put(batch)
+                    _each(tailer, Mailbox.put, batch)
                     stop.wait(PACE_S)
                 waiter.wait(FLOOR_S, stop)
             except DatabaseError as lost:
                 log.warning("feed can't read", reason=str(lost)[:200])
                 cursor = waiter = None
                 connection.close()
+                _each(tailer, Mailbox.put, Batch(0, (), stale=True))
                 stop.wait(FLOOR_S)
     finally:
         connection.close()
+
+
+def _each(tailer: Tailer, act: Callable[..., None], *args: Batch) -> None:
+    for mailbox in tailer.listeners():
+        act(mailbox, *args)
 
 
 def _look(tailer: Tailer, cursor: Cursor) -> Batch | None:

@@ -2,8 +2,8 @@
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
-// The server says something at least every tick (2 s); silence for this long is a lost socket that nobody closed.
-const SILENCE = 20_000;
+// The server says something every 10 s at least; silence for this long is a lost socket that nobody closed.
+const SILENCE = 25_000;
 
 export class Feed {
   constructor(wanted, onFrame, { seq = 0, onState = () => {} } = {}) {
@@ -17,7 +17,7 @@ export class Feed {
     this.banner = document.getElementById("stale");
     addEventListener("pagehide", () => this.stop());
     addEventListener("online", () => this.socket?.readyState === WebSocket.CLOSED && this.open());
-    if (wanted.board) this.watch = setInterval(() => this.listen(), 5000);
+    this.watch = setInterval(() => this.listen(), 5000);
     this.open();
   }
 
@@ -40,6 +40,11 @@ export class Feed {
     this.heardAt = Date.now();
     this.seq = Math.max(this.seq, frame.seq);
     if (frame.type === "error") return;
+    if (frame.type === "stale") {
+      this.warn("the server can't read its database just now");
+      return;
+    }
+    if (this.lostAt) this.fresh();
     this.onFrame(frame);
     // Frames come in bursts; one word after each burst tells the server how far this page has come.
     this.ackTimer ??= setTimeout(() => {
@@ -58,12 +63,16 @@ export class Feed {
     this.onState("live");
   }
 
-  lost() {
+  warn(why) {
     this.lostAt ??= new Date();
     const since = this.lostAt.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-    this.banner.textContent = `Stale since ${since}: the connection was lost. Trying again; reload the page if this stays.`;
+    this.banner.textContent = `Stale since ${since}: ${why}. Trying again; reload the page if this stays.`;
     this.banner.hidden = false;
     this.onState("stale");
+  }
+
+  lost() {
+    this.warn("the connection was lost");
     this.timer = setTimeout(() => this.open(), this.wait * (0.75 + Math.random() / 2));
     this.wait = Math.min(LONGEST_WAIT, this.wait * 2);
   }

@@ -26,7 +26,9 @@ class Caller:
         self.client = Client(enforce_csrf_checks=csrf)
         self.token = token
         if session:
-            self.client.force_login(get_user_model().objects.get(username=session), "django.contrib.auth.backends.ModelBackend")
+            self.client.force_login(
+                get_user_model().objects.get(username=session), "django.contrib.auth.backends.ModelBackend"
+            )
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -41,7 +41,9 @@ def test_a_commit_that_is_sent_twice_gives_the_same_artifact():
     w = world(node=False)
     upload = begun(w.alice, {"a.txt": b"abc"}, kind="output")["upload"]
     w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abc")
-    commits = [w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"a.txt": sha(b"abc")}}).json() for _ in range(2)]
+    commits = [
+        w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"a.txt": sha(b"abc")}}).json() for _ in range(2)
+    ]
     assert commits[0]["id"] == commits[1]["id"]
 
 
@@ -79,7 +81,12 @@ def test_a_part_larger_than_the_limit_is_413_and_names_it(monkeypatch):
     monkeypatch.setattr(uploads, "MAX_PART", 4)
     w = world(node=False)
     upload = begun(w.alice, {"a.txt": b"abcdef"}, kind="output")["upload"]
-    assert problem(w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abcdef"), 413, "too_large")["errors"][0]["limit"] == 4
+    assert (
+        problem(w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abcdef"), 413, "too_large")["errors"][0][
+            "limit"
+        ]
+        == 4
+    )
 
 
 def test_bytes_with_another_sha256_are_refused_with_the_one_they_have():
@@ -99,7 +106,9 @@ def test_a_sha256_that_is_none_is_refused(claimed: Any):
     problem(w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"a.txt": claimed}}), 422, "bad_sha256")
 
 
-@pytest.mark.parametrize("cut", [lambda c: c[:-7], lambda c: b"\xff" * 64, lambda c: b""], ids=["truncated", "noise", "empty"])
+@pytest.mark.parametrize(
+    "cut", [lambda c: c[:-7], lambda c: b"\xff" * 64, lambda c: b""], ids=["truncated", "noise", "empty"]
+)
 def test_a_corrupt_safetensors_file_is_refused(cut):
     w = world(node=False)
     content = cut(b.tensors(7))
@@ -122,7 +131,17 @@ def test_a_file_name_with_a_nul_is_refused():
     problem(answer, 400, "bad_character")
 
 
-TRICKS = ["../../secret_key", "..%2f..%2fsecret_key", "%2e%2e/x", "/etc/passwd", "%2fetc%2fpasswd", "..%5cx", "a.txt%00", "%00", "A.TXT"]
+TRICKS = [
+    "../../secret_key",
+    "..%2f..%2fsecret_key",
+    "%2e%2e/x",
+    "/etc/passwd",
+    "%2fetc%2fpasswd",
+    "..%5cx",
+    "a.txt%00",
+    "%00",
+    "A.TXT",
+]
 
 
 @pytest.mark.parametrize("path", TRICKS)

@@ -27,7 +27,12 @@ GROUP = 4
         ({"priority": "Hihg"}, "priority", "unknown_level", ["Critical", "High", "Normal", "Low"]),
         ({"kind": "merg"}, "kind", "unknown_kind", ["merge"]),
         ({"project": "alpah"}, "project", "unknown_project", ["alpha"]),
-        ({"priority": "Critical", "purpose": "regression_gate"}, "priority", "priority_not_permitted", ["High", "Normal", "Low"]),
+        (
+            {"priority": "Critical", "purpose": "regression_gate"},
+            "priority",
+            "priority_not_permitted",
+            ["High", "Normal", "Low"],
+        ),
         ({"node_count": 1, "gpus_per_node": 3}, "gpu_count", "mismatch", 3),
         ({"max_duration": 604801}, "max_duration", "above_cap", 604800),
         ({"max_duration": 0}, "max_duration", "bad_duration", 604800),
@@ -37,7 +42,7 @@ GROUP = 4
         ({"params": {"t": -0.01}}, "params.t", "out_of_range", [0, 1]),
         ({"name": "x" * 10_000}, "name", "too_long", 100),
     ],
-)  # fmt: skip
+)
 def test_a_bad_value_is_refused_with_its_limit(changed: dict[str, Any], field: str, code: str, limit: Any):
     w = world()
     assert error(w.alice.post("jobs/", w.body(**changed)), 422, field, code)["limit"] == limit
@@ -64,12 +69,17 @@ def test_memory_above_every_gpu_is_refused_with_the_largest_memory():
 
 def test_an_unknown_field_names_the_nearest_known_one():
     w = world()
-    assert "'gpu_count'" in error(w.alice.post("jobs/", w.body(gpu_cuont=2)), 422, "gpu_cuont", "unknown_field")["message"]
+    assert (
+        "'gpu_count'" in error(w.alice.post("jobs/", w.body(gpu_cuont=2)), 422, "gpu_cuont", "unknown_field")["message"]
+    )
 
 
 def test_an_unknown_queue_names_the_nearest_one():
     w = world()
-    assert "did you mean 'merge'" in error(w.alice.post("jobs/", w.body(queue="merg")), 422, "queue", "unknown_queue")["message"]
+    assert (
+        "did you mean 'merge'"
+        in error(w.alice.post("jobs/", w.body(queue="merg")), 422, "queue", "unknown_queue")["message"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +110,12 @@ def test_a_model_of_another_project_reads_like_one_that_does_not_exist():
     theirs = b.model(w.who["bob"], "secret", 3, project="beta")
     missing = "00000000-0000-4000-8000-000000000000"
     said = [
-        error(w.alice.post("jobs/", w.body(params={"models": [r, w.models[0]]})), 422, "params.models.0", "no_such_artifact")
+        error(
+            w.alice.post("jobs/", w.body(params={"models": [r, w.models[0]]})),
+            422,
+            "params.models.0",
+            "no_such_artifact",
+        )
         for r in (theirs, missing)
     ]
     assert said[0]["message"].replace(theirs, "ID") == said[1]["message"].replace(missing, "ID")
@@ -126,7 +141,13 @@ def test_models_whose_tensor_names_differ_are_named_both():
 def test_every_fault_is_told_at_once():
     w = world()
     answer = w.alice.post("jobs/", w.body(gpu_count=0, queue="x", max_duration="soon", colour="red", params={"t": 7}))
-    assert {e["field"] for e in problem(answer, 422)["errors"]} >= {"gpu_count", "queue", "max_duration", "colour", "params.t"}
+    assert {e["field"] for e in problem(answer, 422)["errors"]} >= {
+        "gpu_count",
+        "queue",
+        "max_duration",
+        "colour",
+        "params.t",
+    }
 
 
 def test_a_refused_job_is_stored_and_its_id_is_told():
@@ -177,9 +198,9 @@ def test_a_body_that_is_no_utf8_is_400():
 
 def test_another_media_type_is_415():
     w = world(node=False)
-    assert problem(w.alice.post("jobs/", "kind=merge", Content_Type="application/x-www-form-urlencoded"), 415)["errors"][0]["limit"] == (
-        "application/json"
-    )
+    assert problem(w.alice.post("jobs/", "kind=merge", Content_Type="application/x-www-form-urlencoded"), 415)[
+        "errors"
+    ][0]["limit"] == ("application/json")
 
 
 class Unread:
@@ -194,10 +215,15 @@ def test_a_body_of_50_mb_is_413_with_the_limit_and_is_not_read(rf, settings):
     from tests.api.calls import token
 
     w = world(node=False)
-    request = rf.generic("POST", "/api/v1/jobs/", b"", "application/json", headers={"Authorization": f"Bearer {token(w.who['alice'])}"})
+    request = rf.generic(
+        "POST", "/api/v1/jobs/", b"", "application/json", headers={"Authorization": f"Bearer {token(w.who['alice'])}"}
+    )
     request.META["CONTENT_LENGTH"] = str(50 * 2**20)
     request._stream = Unread()
-    assert problem(JobList.as_view()(request), 413, "too_large")["errors"][0]["limit"] == settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    assert (
+        problem(JobList.as_view()(request), 413, "too_large")["errors"][0]["limit"]
+        == settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    )
 
 
 def test_a_body_that_hides_its_length_is_read_no_further_than_the_limit(rf, settings):
@@ -207,7 +233,9 @@ def test_a_body_that_hides_its_length_is_read_no_further_than_the_limit(rf, sett
     from tests.api.calls import token
 
     w = world(node=False)
-    request = rf.generic("POST", "/api/v1/jobs/", b"", "application/json", headers={"Authorization": f"Bearer {token(w.who['alice'])}"})
+    request = rf.generic(
+        "POST", "/api/v1/jobs/", b"", "application/json", headers={"Authorization": f"Bearer {token(w.who['alice'])}"}
+    )
     request.META.pop("CONTENT_LENGTH", None)
     request._stream = BytesIO(b" " * (50 * 2**20))
     problem(JobList.as_view()(request), 413, "too_large")
@@ -217,4 +245,9 @@ def test_a_body_that_hides_its_length_is_read_no_further_than_the_limit(rf, sett
 @pytest.mark.parametrize("key", ["", "x" * 201, "tab\there", "schlüssel"], ids=["empty", "long", "tab", "umlaut"])
 def test_an_idempotency_key_that_is_no_plain_text_is_400(key: str):
     w = world(node=False)
-    assert error(w.alice.post("jobs/", w.body(), Idempotency_Key=key), 400, "Idempotency-Key", "bad_idempotency_key")["limit"] == 200
+    assert (
+        error(w.alice.post("jobs/", w.body(), Idempotency_Key=key), 400, "Idempotency-Key", "bad_idempotency_key")[
+            "limit"
+        ]
+        == 200
+    )

@@ -24,8 +24,17 @@ def test_an_address_elsewhere_is_no_problem_document():
     assert Client().get("/nothing-here/")["Content-Type"].startswith("text/html")
 
 
-@pytest.mark.parametrize(("method", "path"), [("DELETE", "jobs/"), ("PUT", "jobs/x/"), ("POST", "queues/"), ("OPTIONS", "jobs/"),
-                                              ("PATCH", "jobs/x/"), ("GET", "jobs/x/cancel/")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "jobs/"),
+        ("PUT", "jobs/x/"),
+        ("POST", "queues/"),
+        ("OPTIONS", "jobs/"),
+        ("PATCH", "jobs/x/"),
+        ("GET", "jobs/x/cancel/"),
+    ],
+)
 def test_a_wrong_method_is_405_and_tells_the_right_ones(method: str, path: str):
     w = world(node=False)
     answer = w.alice(method, path)

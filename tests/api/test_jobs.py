@@ -154,7 +154,9 @@ def test_one_does_not_see_the_jobs_of_other_projects():
 
 def test_an_unknown_filter_names_the_nearest():
     w = world(node=False)
-    assert "did you mean 'state'" in error(w.alice.get("jobs/?stat=QUEUED"), 400, "stat", "unknown_parameter")["message"]
+    assert (
+        "did you mean 'state'" in error(w.alice.get("jobs/?stat=QUEUED"), 400, "stat", "unknown_parameter")["message"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -248,7 +250,11 @@ def test_the_timeline_is_paged_oldest_first():
 def test_the_runs_and_series_of_a_job():
     w = world()
     run = b.running(w.who["alice"], w.models)
-    b.beat(reports=[{"type": "metric", "attempt": run.attempt, "epoch": run.epoch, "name": "loss", "step": 1, "value": 0.5}])
+    b.beat(
+        reports=[
+            {"type": "metric", "attempt": run.attempt, "epoch": run.epoch, "name": "loss", "step": 1, "value": 0.5}
+        ]
+    )
     runs = w.alice.get(f"jobs/{run.job}/attempts/").json()["results"]
     assert [(r["id"], r["number"], len(r["gpus"])) for r in runs] == [(run.attempt, 1, 2)]
     assert w.alice.get(f"jobs/{run.job}/metrics/").json() == {"loss": [[1, 0.5]]}
@@ -263,7 +269,13 @@ def with_log(text: str) -> tuple[Caller, str]:
 
 def test_a_log_is_followed_by_offset():
     alice, job = with_log("one\ntwö\n")
-    assert alice.get(f"jobs/{job}/logs/").json() == {"attempt": 1, "offset": 0, "next": 9, "text": "one\ntwö\n", "eof": False}
+    assert alice.get(f"jobs/{job}/logs/").json() == {
+        "attempt": 1,
+        "offset": 0,
+        "next": 9,
+        "text": "one\ntwö\n",
+        "eof": False,
+    }
     assert alice.get(f"jobs/{job}/logs/?offset=4&attempt=1&node=n1").json()["text"] == "twö\n"
 
 

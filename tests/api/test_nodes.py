@@ -18,7 +18,15 @@ pytestmark = pytest.mark.django_db
 
 
 def beat(caller: Caller, **changed: Any) -> Any:
-    message = {"boot_id": "boot-1", "seq": 1, "disk_low": False, "draining": False, "gpus": None, "attempts": [], "reports": []}
+    message = {
+        "boot_id": "boot-1",
+        "seq": 1,
+        "disk_low": False,
+        "draining": False,
+        "gpus": None,
+        "attempts": [],
+        "reports": [],
+    }
     return caller.post("nodes/heartbeat/", {**message, **changed})
 
 
@@ -74,7 +82,14 @@ def test_a_heartbeat_costs_at_most_six_queries():
 def test_a_heartbeat_of_more_than_a_persons_body_is_taken():
     _, run, node = started()
     logs = [
-        {"n": i, "type": "logs", "attempt": run.attempt, "epoch": run.epoch, "offset": i * 131072, "text": "\x00" * 131072}
+        {
+            "n": i,
+            "type": "logs",
+            "attempt": run.attempt,
+            "epoch": run.epoch,
+            "offset": i * 131072,
+            "text": "\x00" * 131072,
+        }
         for i in range(8)
     ]
     answers = beat(node, reports=logs).json()["answers"]
@@ -100,15 +115,21 @@ def test_an_attempt_is_claimed_run_and_finished_over_http():
     assert node.post(f"{at}/metric/", {**epoch, "step": 1, "name": "mb_s", "value": 9.5}).json()["ok"]
     assert node.post(f"{at}/logs/", {**epoch, "offset": 0, "text": "hi\n"}).json()["next"] == 3
     made = uploaded(node, wanted["attempt"], wanted["epoch"], b.tensors(9))
-    assert node.post(f"{at}/finished/", {**epoch, "outcome": "SUCCEEDED", "exit_code": 0, "artifacts": [made]}).json()["ok"]
+    assert node.post(f"{at}/finished/", {**epoch, "outcome": "SUCCEEDED", "exit_code": 0, "artifacts": [made]}).json()[
+        "ok"
+    ]
     seen = w.alice.get(f"jobs/{job}/").json()
     assert (seen["state"], [a["id"] for a in seen["artifacts"]]) == ("SUCCEEDED", [made])
 
 
-def uploaded(node: Caller, attempt: str, epoch: int, content: bytes, kind: str = "model", path: str = "model.safetensors") -> str:
+def uploaded(
+    node: Caller, attempt: str, epoch: int, content: bytes, kind: str = "model", path: str = "model.safetensors"
+) -> str:
     """The artifact that the attempt has committed over HTTP."""
     at = f"attempts/{attempt}/artifacts"
-    opened = node.post(f"{at}/", {"epoch": epoch, "name": "out", "kind": kind, "files": [{"path": path, "size": len(content)}]})
+    opened = node.post(
+        f"{at}/", {"epoch": epoch, "name": "out", "kind": kind, "files": [{"path": path, "size": len(content)}]}
+    )
     assert opened.status_code == 201, opened.content
     upload = opened.json()["upload"]
     half = len(content) // 2
@@ -123,7 +144,9 @@ def uploaded(node: Caller, attempt: str, epoch: int, content: bytes, kind: str =
 def test_a_checkpoint_is_committed_and_the_job_resumes_from_it():
     _, run, node = started()
     saved = uploaded(node, run.attempt, run.epoch, b'{"step": 3}', "checkpoint", "experiment.json")
-    assert node.post(f"attempts/{run.attempt}/checkpoint/", {"epoch": run.epoch, "artifact": saved, "step": 3}).json()["ok"]
+    assert node.post(f"attempts/{run.attempt}/checkpoint/", {"epoch": run.epoch, "artifact": saved, "step": 3}).json()[
+        "ok"
+    ]
     assert str(Job.objects.get().resume_id) == saved
 
 
@@ -150,11 +173,16 @@ def test_an_attempt_that_shall_stop_does_not_go():
 
 
 CALLS = [
-    ("POST", "claim/", {}), ("POST", "ready/", {}), ("POST", "started/", {"pid": 1}), ("POST", "progress/", {"step": 1, "total": 2}),
-    ("POST", "metric/", {"step": 1, "name": "x", "value": 1}), ("POST", "logs/", {"offset": 0, "text": "x"}),
-    ("POST", "checkpoint/", {"artifact": "00000000-0000-4000-8000-000000000000"}), ("POST", "finished/", {"outcome": "SUCCEEDED"}),
+    ("POST", "claim/", {}),
+    ("POST", "ready/", {}),
+    ("POST", "started/", {"pid": 1}),
+    ("POST", "progress/", {"step": 1, "total": 2}),
+    ("POST", "metric/", {"step": 1, "name": "x", "value": 1}),
+    ("POST", "logs/", {"offset": 0, "text": "x"}),
+    ("POST", "checkpoint/", {"artifact": "00000000-0000-4000-8000-000000000000"}),
+    ("POST", "finished/", {"outcome": "SUCCEEDED"}),
     ("POST", "artifacts/", {"name": "x", "kind": "output", "files": [{"path": "a", "size": 1}]}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("method", "call", "body"), CALLS, ids=[c[1] for c in CALLS])
@@ -208,7 +236,9 @@ def test_an_epoch_that_is_no_number_is_422(epoch: Any):
 
 def test_a_report_that_makes_no_sense_is_422():
     _, run, node = started()
-    problem(node.post(f"attempts/{run.attempt}/progress/", {"epoch": run.epoch, "step": -1, "total": 2}), 422, "bad_report")
+    problem(
+        node.post(f"attempts/{run.attempt}/progress/", {"epoch": run.epoch, "step": -1, "total": 2}), 422, "bad_report"
+    )
 
 
 MISSHAPEN = [None, 0, -1, 1.5, "x", "", [], [1], {}, {"x": 1}, True, ["x"], [None], [[]], [{"uuid": None}], 2**62]
@@ -228,9 +258,16 @@ def test_no_misshapen_member_of_a_nodes_message_is_a_500(path: str):
     w = world()
     right = {
         "nodes/register/": b.description("n1"),
-        "nodes/heartbeat/": {"boot_id": "boot-1", "seq": 1, "disk_low": False, "draining": False, "gpus": None, "attempts": [],
-                             "reports": []},
-    }[path]  # fmt: skip
+        "nodes/heartbeat/": {
+            "boot_id": "boot-1",
+            "seq": 1,
+            "disk_low": False,
+            "draining": False,
+            "gpus": None,
+            "attempts": [],
+            "reports": [],
+        },
+    }[path]
     node = w.node
     node.client.raise_request_exception = False
     answered = {}
@@ -244,9 +281,14 @@ def test_no_misshapen_member_of_a_nodes_message_is_a_500(path: str):
 def test_no_misshapen_report_is_a_500(kind: str):
     _, run, node = started()
     node.client.raise_request_exception = False
-    members = {"started": ["pid"], "progress": ["step", "total", "unit", "rate"], "metric": ["step", "name", "value"],
-               "logs": ["offset", "text"], "checkpoint": ["artifact", "step"],
-               "finished": ["outcome", "exit_code", "error", "artifacts", "checkpoint", "why", "detail", "step"]}  # fmt: skip
+    members = {
+        "started": ["pid"],
+        "progress": ["step", "total", "unit", "rate"],
+        "metric": ["step", "name", "value"],
+        "logs": ["offset", "text"],
+        "checkpoint": ["artifact", "step"],
+        "finished": ["outcome", "exit_code", "error", "artifacts", "checkpoint", "why", "detail", "step"],
+    }
     answered = {}
     for member in members[kind]:
         for value in MISSHAPEN:

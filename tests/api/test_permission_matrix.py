@@ -39,7 +39,7 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("POST", "artifacts/"): (422, 422, 422),
     ("GET", "artifacts/uploads/{upload}/"): (200, 404, 404),
     ("PUT", "artifacts/uploads/{upload}/files/{path}"): (200, 404, 404),
-    ("POST", "artifacts/uploads/{upload}/commit/"): (409, 404, 404),
+    ("POST", "artifacts/uploads/{upload}/commit/"): (422, 404, 404),
     ("GET", "artifacts/{artifact}/"): (200, 404, 200),
     ("GET", "artifacts/{artifact}/files/{path}"): (200, 404, 200),
     ("GET", "artifacts/{artifact}/lineage/"): (200, 404, 200),
@@ -62,7 +62,7 @@ NODES: dict[tuple[str, str], int] = {
     ("POST", "attempts/{attempt}/logs/"): 422,
     ("POST", "attempts/{attempt}/checkpoint/"): 422,
     ("POST", "attempts/{attempt}/finished/"): 422,
-    ("GET", "attempts/{attempt}/inputs/{artifact}/files/{path}"): 400,
+    ("GET", "attempts/{attempt}/inputs/{artifact}/files/{path}"): 409,
     ("POST", "attempts/{attempt}/artifacts/"): 422,
     ("PUT", "attempts/{attempt}/artifacts/{upload}/files/{path}"): 422,
     ("POST", "attempts/{attempt}/artifacts/{upload}/commit/"): 422,
@@ -112,7 +112,7 @@ def called(caller: Caller, method: str, path: str) -> int:
 def test_people(method: str, path: str):
     w = world()
     address = filled(w, path)
-    member, stranger, admin = PEOPLE[method, path]
+    member, stranger, _admin = PEOPLE[method, path]
     got = {
         "nobody": called(Caller(), method, address),
         "node": called(w.node, method, address),

@@ -13,8 +13,8 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient
 
-from scheduling.services import now, pool
 from scheduling.services import jobs as service
+from scheduling.services import now, pool
 from tests import builders as b
 from tests.api.calls import ROOT, World, problem, token, world
 
@@ -75,17 +75,21 @@ def queued() -> tuple[World, str, str]:
 
 async def test_a_wait_without_since_ends_with_the_next_change_of_state():
     w, job, secret = await sync_to_async(queued)()
-    response, took = await while_waiting(secret, f"jobs/{job}/?wait=30", lambda: service.hold(job, w.who["alice"], now()))
+    response, took = await while_waiting(
+        secret, f"jobs/{job}/?wait=30", lambda: service.hold(job, w.who["alice"], now())
+    )
     assert (response.status_code, response.json()["state"]) == (200, "HELD")
     assert took < SOON
 
 
 async def test_a_wait_with_since_ends_as_soon_as_the_version_is_above_it():
-    w, job, secret = await sync_to_async(queued)()
+    w, _job, secret = await sync_to_async(queued)()
     run = await sync_to_async(lambda: running_now(w))()
     version = json.loads((await asked(secret, f"jobs/{run.job}/")).content)["version"]
     report = {"type": "progress", "attempt": run.attempt, "epoch": run.epoch, "step": 1, "total": 2}
-    response, took = await while_waiting(secret, f"jobs/{run.job}/?wait=30&since={version}", lambda: pool.report("n1", report, now()))
+    response, took = await while_waiting(
+        secret, f"jobs/{run.job}/?wait=30&since={version}", lambda: pool.report("n1", report, now())
+    )
     assert (response.json()["version"], response.json()["progress"]["step"]) == (version + 1, 1)
     assert took < SOON
 
@@ -132,7 +136,9 @@ async def test_another_jobs_change_does_not_end_the_wait():
     assert (response.json()["id"], response.json()["state"]) == (job, "HELD")
 
 
-async def test_many_waits_share_one_thread():
+async def test_many_waits_share_one_thread(settings):
+    # Outside a server all requests of the test share one thread, which a middleware that is not async would keep.
+    settings.MIDDLEWARE = [m for m in settings.MIDDLEWARE if "whitenoise" not in m]
     w, job, secret = await sync_to_async(queued)()
     waits = [asyncio.create_task(asked(secret, f"jobs/{job}/?wait=30")) for _ in range(20)]
     from scheduling.api.waiting import switchboard
@@ -186,7 +192,7 @@ async def test_a_foreign_job_is_404_at_once():
 
 
 async def test_the_bell_is_answered_as_soon_as_the_node_has_work():
-    w, job, _ = await sync_to_async(queued)()
+    w, _job, _ = await sync_to_async(queued)()
     since = json.loads((await asked(w.node_token, "nodes/bell/?timeout=0")).content)["since"]
 
     def grant() -> None:

@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+from django.db import DatabaseError
 
 from scheduling.feed import consumers, messages, tail
 from scheduling.services import jobs
@@ -366,3 +367,33 @@ async def test_an_admin_hears_of_every_project():
     frame = await s.until(of("change", "job"))
     await s.close()
     assert frame["id"] == job
+
+
+async def test_a_quiet_feed_says_now_and_then_that_it_is_there(monkeypatch):
+    w = await world()
+    job = await do(b.submitted)(w.alice, b.merge_body(w.models))
+    monkeypatch.setattr(tail, "KEEPALIVE_S", 0.5)
+    s = await socket()
+    await s.say({"subscribe": {"job": job}})
+    await s.until(of("change", "tick"))
+    await s.close()
+    assert {f["object"] for f in s.frames} == {"job", "tick"}
+
+
+async def test_a_database_that_can_not_be_read_makes_the_page_stale_and_is_read_again(monkeypatch):
+    await world()
+    s = await socket()
+    await s.say({"subscribe": {"board": True}})
+    await s.until(of("snapshot", "tick"))
+    failing, unseen = [True], tail.live.unseen
+
+    def broken(*args):
+        if failing.pop() if failing else False:
+            raise DatabaseError("gone")
+        return unseen(*args)
+
+    monkeypatch.setattr(tail.live, "unseen", broken)
+    await do(_sampled)(utilization=33.0)
+    await s.until(lambda f: f["type"] == "stale")
+    await s.until(of("snapshot", "gpu", utilization=33.0))
+    await s.close()

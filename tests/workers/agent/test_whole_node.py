@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.workers.agent.server import TOKEN, NodeServer, launch_of
+from tests.workers.agent.server import FAST, TOKEN, NodeServer, launch_of
 from tests.workers.agent.waiting import until
 from workers.agent.statedir import StateDir, lock, read_json
+from workers.protocol import Timings
 
 ROOT = Path(__file__).resolve().parents[3]
 GPUS = """
@@ -100,9 +101,13 @@ class Node:
         self.log.close()
 
 
+# An agent that is started anew on a busy machine must come back well before the fence.
+CALM = Timings().scaled(0.2)
+
+
 @contextmanager
-def node(tmp_path: Path) -> Iterator[tuple[NodeServer, Node]]:
-    with NodeServer() as server:
+def node(tmp_path: Path, timings: Timings = FAST) -> Iterator[tuple[NodeServer, Node]]:
+    with NodeServer(timings) as server:
         one = Node(tmp_path, server)
         try:
             yield server, one
@@ -149,7 +154,7 @@ def test_a_granted_job_runs_and_its_output_log_and_progress_reach_the_server(tmp
 
 
 def test_a_killed_agents_job_goes_on_and_the_next_agent_delivers_its_end(tmp_path: Path) -> None:
-    with node(tmp_path) as (server, one):
+    with node(tmp_path, CALM) as (server, one):
         server.grant(launch_of(argv=script(STOPPABLE)))
         agent = one.start_agent()
         pid = running(server, one)
@@ -166,7 +171,7 @@ def test_a_killed_agents_job_goes_on_and_the_next_agent_delivers_its_end(tmp_pat
 
 
 def test_a_final_report_survives_the_agents_death_while_the_server_is_away(tmp_path: Path) -> None:
-    with node(tmp_path) as (server, one):
+    with node(tmp_path, CALM) as (server, one):
         server.grant(launch_of(argv=script(STOPPABLE)))
         agent = one.start_agent()
         running(server, one)
@@ -184,7 +189,7 @@ def test_a_final_report_survives_the_agents_death_while_the_server_is_away(tmp_p
 
 
 def test_a_keeper_from_outside_is_waited_for_and_not_started(tmp_path: Path) -> None:
-    with node(tmp_path) as (server, one):
+    with node(tmp_path, CALM) as (server, one):
         server.grant(launch_of(argv=script("print('ran', flush=True)")))
         one.start_agent("--keeper", "outside")
         until(lambda: list(one.state.spool.glob("*.json")), "the command in the spool")
@@ -277,7 +282,7 @@ def test_drain_saves_the_jobs_reports_them_and_leaves_no_process(tmp_path: Path)
 
 
 def test_sigterm_without_drain_leaves_the_job_to_the_keeper(tmp_path: Path) -> None:
-    with node(tmp_path) as (server, one):
+    with node(tmp_path, CALM) as (server, one):
         server.grant(launch_of(argv=script(STOPPABLE)))
         agent = one.start_agent()
         pid = running(server, one)
@@ -299,7 +304,7 @@ def test_an_attempt_that_was_taken_away_is_killed_without_a_report(tmp_path: Pat
 
 
 def test_a_forgetful_server_makes_the_node_register_again_with_its_jobs(tmp_path: Path) -> None:
-    with node(tmp_path) as (server, one):
+    with node(tmp_path, CALM) as (server, one):
         server.grant(launch_of(argv=script(STOPPABLE)))
         one.start_agent()
         running(server, one)

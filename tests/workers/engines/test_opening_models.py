@@ -171,7 +171,11 @@ class Bomb:
         return (eval, ("1/0",))
 
 
-@pytest.mark.parametrize("content", [Bomb(), {"w": Bomb()}, {"a": 1}, [torch.ones(1)], {}], ids=repr)
+@pytest.mark.parametrize(
+    "content",
+    [Bomb(), {"w": Bomb()}, {"a": 1}, [torch.ones(1)], {}],
+    ids=["code", "code in a dictionary", "a number", "a list", "nothing"],
+)
 def test_a_checkpoint_that_is_no_plain_dictionary_of_tensors_is_refused(content, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "m.pt")
     refused = refusal(load_tensors, tmp_path / "m.pt")
