@@ -63,8 +63,7 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
         why = job["reasons"][0]["message"].split(". ")[0].rstrip(".") if job["reasons"] else ""
         return f"Has waited {waited} for {gpus}. {why}.".replace(" .", "")
     if state is JobState.RUNNING:
-        done = _percent(job["progress"])
-        return f"Running on {gpus} of {where} for {ran}" + (f", {done} % done." if done is not None else ".")
+        return f"Running on {gpus} of {where} for {ran}."
     if state is JobState.SUCCEEDED:
         return f"Succeeded after {ran} on {gpus} with {amount(len(job['artifacts']), 'artifact')}."
     if state is JobState.FAILED:
