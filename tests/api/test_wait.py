@@ -6,11 +6,12 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection, connections
 from django.test import AsyncClient
 
 from scheduling.services import jobs as service
@@ -23,12 +24,13 @@ SOON = 5.0
 
 
 @pytest.fixture(autouse=True)
-def nobody_waits_afterwards() -> Iterator[None]:
-    """The thread that serves waiting requests has ended before the database goes."""
+async def nobody_waits_afterwards() -> AsyncIterator[None]:
+    """The thread that serves waiting requests has ended, and no thread keeps a connection to the test's database."""
     yield
     for thread in threading.enumerate():
         if thread.name == "waiting":
-            thread.join(10)
+            await asyncio.to_thread(thread.join, 10)
+    await sync_to_async(connections.close_all)()
 
 
 async def asked(secret: str, path: str) -> Any:
@@ -40,8 +42,6 @@ def elsewhere(do: Callable[[], Any]) -> threading.Thread:
     """Do it in a thread with its own connection, as another process would."""
 
     def run() -> None:
-        from django.db import connection
-
         try:
             do()
         finally:
@@ -111,7 +111,7 @@ async def test_a_version_already_above_since_is_answered_at_once():
 
 async def test_an_ended_job_is_answered_at_once():
     w, job, secret = await sync_to_async(queued)()
-    await sync_to_async(service.cancel)(job, w.who["alice"], now())
+    await sync_to_async(lambda: service.cancel(job, w.who["alice"], now()))()
     response = await asyncio.wait_for(asked(secret, f"jobs/{job}/?wait=60&since=99"), SOON)
     assert response.json()["state"] == "CANCELLED"
 

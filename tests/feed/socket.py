@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -48,11 +49,17 @@ class Socket:
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The first frame that is wanted; all that came are kept in ``frames``."""
-        while True:
-            frame = await self.wire.receive_json_from(timeout=PATIENCE_S)
-            self.frames.append(frame)
-            if wanted(frame):
-                return frame
+        async with asyncio.timeout(4 * PATIENCE_S):
+            while True:
+                frame = await self.wire.receive_json_from(timeout=PATIENCE_S)
+                self.frames.append(frame)
+                if wanted(frame):
+                    return frame
+
+    async def heard(self) -> None:
+        """The other side has done with everything that was said so far: it answers in order."""
+        await self.say({"nonsense": 1})
+        await self.until(lambda f: f["type"] == "error")
 
     async def close(self) -> None:
         """The connection is closed from this side."""
