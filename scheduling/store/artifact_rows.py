@@ -54,10 +54,7 @@ def commit_upload(
     upload = Upload.objects.select_for_update(of=("self",)).select_related("project", "attempt__job").get(pk=upload_id)
     if upload.artifact_id is not None:
         return upload.artifact_id, digest
-    if (
-        epoch is not None
-        and not Attempt.objects.filter(uploads=upload_id, epoch=epoch, ended_at__isnull=True).exists()
-    ):
+    if epoch is not None and not Attempt.objects.filter(uploads=upload_id, epoch=epoch, ended_at__isnull=True).exists():
         return None
     job = upload.attempt.job if upload.attempt else None
     artifact, fresh = Artifact.objects.get_or_create(
