@@ -42,7 +42,7 @@ def of(
     python, manage = sys.executable, str(base / "manage.py")
     programs = [Program("broker", broker, 10)] if broker else []
     programs += [
-        Program("web", [python, "-m", "daphne", "-v", "0", "-b", host, "-p", str(port), "--http-timeout", "0",
+        Program("web", [python, "-m", "emep_site.serve", "-v", "0", "-b", host, "-p", str(port), "--http-timeout", "0",
                         "--application-close-timeout", "3", "emep_site.asgi:application"], 20),
         Program("celery", [python, "-m", "celery", "-A", "emep_site", "worker", "--beat", "--pool", "threads",
                            "--concurrency", "1", "--without-gossip", "--without-mingle", "--loglevel", "WARNING"], 30),

@@ -16,7 +16,7 @@ from scheduling.api.paging import PARAMETERS, listed
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.ranges import file_response, headers_of, span_of, unchanged
 from scheduling.api.shapes import artifacts as shapes
-from scheduling.api.shapes.common import BYTES, PAGING, documented, page_of, query
+from scheduling.api.shapes.answers import BYTES, PAGING, documented, page_of, query
 from scheduling.api.uploads import checked
 from scheduling.services import artifact_files
 from scheduling.services import artifacts as service

@@ -18,8 +18,8 @@ from scheduling.api.door import NodeDoor, parameters, whole
 from scheduling.api.nodes import taken
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import nodes as shapes
+from scheduling.api.shapes.answers import BYTES, documented, query
 from scheduling.api.shapes.artifacts import OffsetShape, UploadShape
-from scheduling.api.shapes.common import BYTES, documented, query
 from scheduling.api.uploads import OFFSET, checked, send_part
 from scheduling.services import artifacts as store
 from scheduling.services import pool as service

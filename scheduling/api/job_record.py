@@ -14,7 +14,7 @@ from scheduling.api.paging import address_with, envelope
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.ranges import headers_of, span_of
 from scheduling.api.shapes import jobs as shapes
-from scheduling.api.shapes.common import documented, page_of, query
+from scheduling.api.shapes.answers import documented, page_of, query
 from scheduling.store.queries import changes
 from scheduling.store.queries import jobs as queries
 

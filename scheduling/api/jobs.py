@@ -18,7 +18,7 @@ from scheduling.api.door import Door, parameters
 from scheduling.api.paging import PARAMETERS, listed
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import jobs as shapes
-from scheduling.api.shapes.common import PAGING, documented, page_of, query
+from scheduling.api.shapes.answers import PAGING, documented, page_of, query
 from scheduling.core.lifecycle import TERMINAL, JobState
 from scheduling.services import jobs as service
 from scheduling.store.queries import jobs as queries

@@ -15,7 +15,7 @@ from scheduling.api.body import node_message
 from scheduling.api.door import NodeDoor, parameters, whole
 from scheduling.api.problems import Problem
 from scheduling.api.shapes import nodes as shapes
-from scheduling.api.shapes.common import documented, query
+from scheduling.api.shapes.answers import documented, query
 from scheduling.services import pool as service
 from scheduling.services.pool import NodeRefused
 from scheduling.store.queries import changes

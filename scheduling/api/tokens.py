@@ -11,7 +11,7 @@ from scheduling.api.door import Door, parameters
 from scheduling.api.paging import envelope
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import tokens as shapes
-from scheduling.api.shapes.common import documented, page_of
+from scheduling.api.shapes.answers import documented, page_of
 from scheduling.services import tokens as service
 from scheduling.store.queries import access
 

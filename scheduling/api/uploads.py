@@ -14,7 +14,7 @@ from scheduling.api.body import json_object
 from scheduling.api.door import Door, parameters, whole
 from scheduling.api.problems import Problem
 from scheduling.api.shapes import artifacts as shapes
-from scheduling.api.shapes.common import BYTES, documented, query
+from scheduling.api.shapes.answers import BYTES, documented, query
 from scheduling.services import artifacts as service
 from scheduling.services.artifacts import Owner, Refusal
 from scheduling.store.queries import artifacts as queries

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from scheduling.api.shapes.common import FieldProblem
+from scheduling.api.shapes.answers import FieldProblem
 
 
 class JobRequest(serializers.Serializer[Any]):

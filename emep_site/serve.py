@@ -1,0 +1,61 @@
+"""``python -m emep_site.serve``: daphne's command, with a server that waits for slow readers.
+
+Daphne alone takes a response as fast as the application gives it and keeps in memory what the client has not read
+yet: one slow download of a model would cost the model's size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from daphne.cli import CommandLineInterface
+from daphne.server import Server
+
+
+class Gate:
+    """Twisted's push producer for one response: shut while the connection's write buffer is full."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+
+    def pauseProducing(self) -> None:  # noqa: N802  Twisted's names
+        """The buffer is full."""
+        self.open.clear()
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        """The buffer has drained."""
+        self.open.set()
+
+    def stopProducing(self) -> None:  # noqa: N802
+        """The client has gone: whoever waits goes on, and finds the connection closed."""
+        self.open.set()
+
+
+class PacedServer(Server):
+    """Each piece of a response is sent only once the connection takes it."""
+
+    async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
+        """The message is written; a body message returns when the client has taken enough of it."""
+        is_http = hasattr(protocol, "registerProducer")
+        if is_http and message["type"] == "http.response.start":
+            protocol.gate = Gate()
+            protocol.registerProducer(protocol.gate, True)
+        gate: Gate | None = getattr(protocol, "gate", None)
+        last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_http and last and gate is not None:
+            protocol.unregisterProducer()
+        await super().handle_reply(protocol, message)
+        if is_http and not last and gate is not None:
+            await gate.open.wait()
+
+
+class Command(CommandLineInterface):
+    """The daphne command with that server."""
+
+    server_class = PacedServer
+
+
+if __name__ == "__main__":
+    Command.entrypoint()
