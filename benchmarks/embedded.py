@@ -26,7 +26,11 @@ def memory_mb(made: House) -> dict[str, float]:
     for p in made.family():
         line = " ".join(p.cmdline())
         name = next(
-            (w for w in ("valkey", "emep_site.serve", "runscheduler", "celery", "workers keeper", "workers agent") if w in line),
+            (
+                w
+                for w in ("valkey", "emep_site.serve", "runscheduler", "celery", "workers keeper", "workers agent")
+                if w in line
+            ),
             "other",
         )
         sums[name] = sums.get(name, 0.0) + p.memory_full_info().pss / 1e6

@@ -38,14 +38,6 @@ class Outcome(StrEnum):
     LOST = "LOST"
 
 
-class Action(StrEnum):
-    """What the server wants of an attempt on a node."""
-
-    RUN = "run"
-    STOP = "stop"
-    KILL = "kill"
-
-
 Why = Literal["preempt", "cancel", "time_limit", "health", "drain", "lost"]
 
 
@@ -226,13 +218,6 @@ class FileEntry(TypedDict):
     path: str
     size: int
     sha256: str
-
-
-class LaunchInput(TypedDict):
-    """An input artifact, laid under ``EMEP_INPUT_DIR/<as>/``."""
-
-    artifact: str
-    files: list[FileEntry]
 
 
 class Launch(TypedDict):

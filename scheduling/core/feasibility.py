@@ -7,7 +7,6 @@ from scheduling.core.pool import Gpu, Pool
 from scheduling.core.resources import AffinityTerm, ResourceRequest
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-KEYS = ("nvlink_group_id", "rack_id", "network_bandwidth_gbps", "gpu_model", "node")
 
 
 def suitable(pool: Pool, request: ResourceRequest, wishes: tuple[AffinityTerm, ...] = ()) -> frozenset[str]:

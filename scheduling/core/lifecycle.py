@@ -127,11 +127,6 @@ def advance(state: JobState, event: JobEvent) -> JobState | None:
     return TABLE.get((state, event))
 
 
-def target_of(state: JobState, event: JobEvent) -> JobState:
-    """The state after ``event``, for a caller that knows it is legal; KeyError when it is not."""
-    return TABLE[(state, event)]
-
-
 def sources_of(event: JobEvent) -> frozenset[JobState]:
     """Every state in which ``event`` is allowed: the condition of a guarded write."""
     return frozenset(state for state, known in TABLE if known is event)

@@ -19,7 +19,6 @@ from workers.protocol import FileEntry, UnsafePath, check_path, manifest_digest
 
 MAX_FILES = 10_000
 KINDS = ("model", "checkpoint", "dataset", "eval", "output", "log")
-UNSAFE_SUFFIXES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".joblib")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,6 @@ class Held:
     epoch: int
 
 
-def ensure_row() -> None:
-    """The one row of the scheduler exists."""
-    SchedulerState.objects.get_or_create(pk=1)
-
-
 @transaction.atomic
 def acquire(holder: str, now: datetime, *, ttl_s: float) -> Held | None:
     """The lease, renewed or newly taken (then with a higher epoch); None while another holder's runs."""

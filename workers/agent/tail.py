@@ -17,7 +17,6 @@ LINES_PER_S = 100.0
 EVENTS_BYTES = 64 * 2**20
 READ_BYTES = 2**20
 CHUNK_BYTES = 128 * 1024
-REPORTED = ("progress", "metric")
 
 
 # ---------------------------------------------------------------- events
