@@ -25,14 +25,8 @@ def memory_mb(made: House) -> dict[str, float]:
     sums: dict[str, float] = {}
     for p in made.family():
         line = " ".join(p.cmdline())
-        name = next(
-            (
-                w
-                for w in ("valkey", "emep_site.serve", "runscheduler", "celery", "workers keeper", "workers agent")
-                if w in line
-            ),
-            "other",
-        )
+        known = ("valkey", "emep_site.serve", "runscheduler", "celery", "workers keeper", "workers agent")
+        name = next((w for w in known if w in line), "other")
         sums[name] = sums.get(name, 0.0) + p.memory_full_info().pss / 1e6
     return sums
 

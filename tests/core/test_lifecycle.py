@@ -95,10 +95,6 @@ def test_from_every_state_that_is_not_terminal_an_end_can_be_reached():
     assert ends == set(JobState)
 
 
-def test_the_target_of_a_legal_event_is_the_state_after_it():
-    assert target_of(JobState.QUEUED, JobEvent.GRANT) is JobState.DISPATCHING
-
-
 def test_a_node_that_registers_again_keeps_what_an_operator_said_about_it():
     kept = {state: NODE_TABLE[(state, NodeEvent.REGISTER)] for state in (NodeState.CORDONED, NodeState.DRAINING)}
     assert kept == {NodeState.CORDONED: NodeState.CORDONED, NodeState.DRAINING: NodeState.DRAINING}
