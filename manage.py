@@ -3,19 +3,36 @@
 
 import os
 import sys
+from pathlib import Path
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
+WITHOUT_DATABASE = {"up", "migrate", "help", "check", "collectstatic", "makemigrations", "spectacular", "test"}
+
+
+def missing_database() -> Path | None:
+    """The SQLite file that the command would need and that is not there."""
+    database = settings.DATABASES["default"]
+    if not database["ENGINE"].endswith("sqlite3") or len(sys.argv) < 2 or sys.argv[1] in WITHOUT_DATABASE:
+        return None
+    if sys.argv[1].startswith("-") or Path(database["NAME"]).exists():
+        return None
+    return Path(database["NAME"])
+
 
 def main() -> None:
-    """Runs the command; a setting that is wrong is one clear line."""
+    """Runs the command; a wrong setting, or a data directory that has no database yet, is one clear line."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "emep_site.settings")
     try:
         settings.DATABASES  # noqa: B018  reads the settings, so that what is wrong with them is told here
     except ImproperlyConfigured as wrong:
         sys.exit(f"EMEP: {wrong}")
+    if (file := missing_database()) is not None:
+        sys.exit(
+            f"EMEP: there is no database in {file.parent}: name its directory with EMEP_DATA_DIR, or run make up first"
+        )
     execute_from_command_line(sys.argv)
 
 

@@ -74,7 +74,7 @@ def description(
 
 def node(name: str = "n1", *, now: datetime = NOON, **kw: Any) -> str:
     """A registered node; returns its token."""
-    token = pool.add_node(name)
+    token = pool.add_node(name, renew=True)
     pool.accepting(now)
     pool.register(name, description(name, **kw), now)
     return token

@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-# Memory as real boards of that label report it: 80 GB means 10^9 bytes each, and a board has a little more.
+# 80 GB and 40 GB of 10^9 bytes, in whole MiB rounded up as requests are.
 NODES: dict[str, dict[str, Any]] = {
-    "node-1": {"rack_id": "rack-1", "network_bandwidth_gbps": 400, "model": "SIM H100 80GB", "memory": "81559MiB"},
-    "node-2": {"rack_id": "rack-2", "network_bandwidth_gbps": 200, "model": "SIM A100 40GB", "memory": "40960MiB"},
+    "node-1": {"rack_id": "r1", "network_bandwidth_gbps": 400, "model": "SIM H100 80GB", "memory": "76294MiB"},
+    "node-2": {"rack_id": "r2", "network_bandwidth_gbps": 200, "model": "SIM A100 40GB", "memory": "38147MiB"},
 }
 GPUS_PER_NODE = 4
 

@@ -30,8 +30,7 @@ def python() -> None:
 def data_dir(path: Path) -> None:
     """The directory exists, can be written, and has room."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o700)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)  # a directory that was there keeps its mode
         probe = path / f".probe-{os.getpid()}"
         probe.write_bytes(b"x" * 4096)
         probe.unlink()
@@ -67,7 +66,7 @@ def only_one(path: Path) -> IO[str]:
     except OSError as refused:
         file.seek(0)
         raise Obstacle(
-            f"EMEP already runs on {path.parent.parent} (process {file.read().strip() or 'unknown'}):"
+            f"EMEP already runs on {path.parent} (process {file.read().strip() or 'unknown'}):"
             " stop it, or choose another directory with EMEP_DATA_DIR"
         ) from refused
     file.truncate(0)

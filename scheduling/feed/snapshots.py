@@ -18,11 +18,12 @@ Key = tuple[str, str]
 
 
 def node_items(nodes: Iterable[Mapping[str, Any]], now: datetime) -> list[Item]:
-    """An item for each node and for each of its GPUs; a GPU's names its node."""
+    """An item for each node and for each of its GPUs; a GPU's names its node and tells the node's state."""
     at, items = to_ms(now), []
     for node in nodes:
         items.append(Item("node", node["name"], at, {k: v for k, v in node.items() if k != "gpus"}))
-        items += [Item("gpu", g["uuid"], at, {**g, "node": node["name"]}) for g in node["gpus"]]
+        home = {"node": node["name"], "node_state": node["state"]}
+        items += [Item("gpu", g["uuid"], at, {**g, **home}) for g in node["gpus"]]
     return items
 
 

@@ -2,7 +2,7 @@
 
 from scheduling.models.access import ApiToken, IdempotencyKey
 from scheduling.models.allocations import Allocation, Attempt, AttemptNode, LogChunk, MetricPoint
-from scheduling.models.artifacts import Artifact, ArtifactParent, JobOutput, Upload
+from scheduling.models.artifacts import Artifact, ArtifactParent, JobOutput, ProjectBlob, Upload
 from scheduling.models.events import Availability, Event, SchedulerState
 from scheduling.models.fairshare import (
     Balance,
@@ -42,6 +42,7 @@ __all__ = [
     "NodeLive",
     "PreemptionRule",
     "Project",
+    "ProjectBlob",
     "Queue",
     "SchedulerState",
     "Upload",

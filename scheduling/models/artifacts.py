@@ -39,6 +39,19 @@ class Artifact(models.Model):
         return f"{self.name} {self.digest[:19]}"
 
 
+class ProjectBlob(models.Model):
+    """The project has these bytes: only then may an upload leave them out. Else a digest would open other projects."""
+
+    project = models.ForeignKey("Project", on_delete=models.CASCADE, related_name="+")
+    sha256 = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "sha256"], name="one_row_per_project_and_blob")]
+
+    def __str__(self) -> str:
+        return f"{self.project_id} has {self.sha256[:12]}"
+
+
 class ArtifactParent(models.Model):
     """``child`` was made from ``parent``; ``role`` is its place in the recipe (model-0, model-1, base_model)."""
 

@@ -31,6 +31,12 @@ def blob(sha256: str) -> Path:
     return settings.ARTIFACT_DIR / "objects" / sha256[:2] / sha256[2:]
 
 
+def blob_size(sha256: str) -> int | None:
+    """The size of a blob in bytes; None when it is not there."""
+    path = blob(sha256)
+    return path.stat().st_size if path.exists() else None
+
+
 def part(upload: UUID, number: int) -> Path:
     """The path of the ``number``-th file of an upload on its way."""
     return settings.ARTIFACT_DIR / "uploads" / str(upload) / str(number)

@@ -67,13 +67,20 @@ def begin(owner: Owner, message: Mapping[str, Any], now: datetime) -> dict[str, 
         if part is None:
             return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
         made = rows.open_upload(attempt=part, name=name.strip(), kind=kind, meta=dict(meta or {}), files=files, now=now)
-    have = {f["path"]: f["size"] for f in files if f["size"] == 0 or _known(f)}
-    return {"upload": str(made), "have": have}
+    known = _known(queries.upload(str(made)), files)
+    return {
+        "upload": str(made),
+        "have": {f["path"]: f["size"] for f in files if f["size"] == 0 or f["sha256"] in known},
+    }
 
 
-def _known(entry: FileEntry) -> bool:
-    path = bytes_on_disk.blob(entry["sha256"]) if entry["sha256"] else None
-    return path is not None and path.exists() and path.stat().st_size == entry["size"]
+def _known(upload: Any, files: Sequence[FileEntry]) -> set[str]:
+    """The digests whose bytes need not be sent: on disk at their full size, and the upload's project has them.
+
+    Bytes of other projects count as unknown: who can name a digest has not shown that they may read it.
+    """
+    mine = rows.project_has(upload.project_id, [f["sha256"] for f in files])
+    return {f["sha256"] for f in files if f["sha256"] in mine and bytes_on_disk.blob_size(f["sha256"]) == f["size"]}
 
 
 def _fenced(owner: Owner) -> Any:
@@ -128,13 +135,12 @@ def offsets(owner: Owner, upload_id: str) -> dict[str, Any] | Refusal:
     upload = _mine(owner, upload_id)
     if upload is None:
         return Refusal(404, "no_such_upload", "there is no such upload")
-    return {
-        "upload": str(upload.pk),
-        "have": {
-            f["path"]: f["size"] if _known(f) else bytes_on_disk.part_size(upload.pk, n)
-            for n, f in enumerate(upload.files)
-        },
+    known = _known(upload, upload.files)
+    have = {
+        f["path"]: f["size"] if f["sha256"] in known else bytes_on_disk.part_size(upload.pk, n)
+        for n, f in enumerate(upload.files)
     }
+    return {"upload": str(upload.pk), "have": have}
 
 
 def put(owner: Owner, upload_id: str, path: str, offset: int, chunks: Iterator[bytes]) -> dict[str, Any] | Refusal:
@@ -151,7 +157,7 @@ def put(owner: Owner, upload_id: str, path: str, offset: int, chunks: Iterator[b
         return Refusal(404, "no_such_file", f"{path[:100]!r} was not announced")
     number = numbers[path]
     have = bytes_on_disk.part_size(upload.pk, number)
-    if not 0 <= offset <= have:
+    if offset != have:
         return Refusal(409, "wrong_offset", f"{have} bytes are here: go on from there", facts={"offset": have})
     try:
         size = bytes_on_disk.append(upload.pk, number, offset, chunks, upload.files[number]["size"])
@@ -173,19 +179,24 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
         return {"artifact": str(upload.artifact_id), "digest": upload.artifact.digest}
     claimed = message.get("sha256") if isinstance(message.get("sha256"), Mapping) else {}
     files: list[FileEntry] = []
-    tensors: dict[str, Any] = {}
-    for number, entry in enumerate(upload.files):
+    for entry in upload.files:
         wanted = (claimed or {}).get(entry["path"]) or entry["sha256"]
         if not _is_sha256(wanted):
             return Refusal(422, "bad_sha256", f"sha256 of {entry['path']!r} must be 64 hex digits", entry["path"])
-        checked = _check_file(upload.pk, number, entry, wanted, model=upload.kind == "model")
-        if isinstance(checked, Refusal):
-            return checked
         files.append({"path": entry["path"], "size": entry["size"], "sha256": wanted})
-        tensors |= checked
-    for number, final in enumerate(files):
-        if not _known(final):
-            bytes_on_disk.publish(upload.pk, number, final["sha256"])
+    known = _known(upload, files)
+    tensors: dict[str, Any] = {}
+    for number, entry in enumerate(files):
+        received = _received(upload.pk, number, entry) if entry["sha256"] not in known else None
+        if received is not None:
+            return received
+        found = _tensors(upload, number, entry, known)
+        if isinstance(found, Refusal):
+            return found
+        tensors |= found
+    for number, entry in enumerate(files):
+        if entry["sha256"] not in known:
+            bytes_on_disk.publish(upload.pk, number, entry["sha256"])
     done = rows.commit_upload(
         upload.pk, digest=manifest_digest(files), files=sorted(files, key=lambda f: f["path"]),
         tensors=tensors or None, published=owner.actor is not None, now=now,
@@ -198,40 +209,36 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
     return {"artifact": str(done[0]), "digest": done[1]}
 
 
-def _check_file(upload: UUID, number: int, entry: FileEntry, wanted: str, *, model: bool) -> dict[str, Any] | Refusal:
-    """The tensors of one received file (of a model), or why the file is refused."""
+def _received(upload: UUID, number: int, entry: FileEntry) -> Refusal | None:
+    """None when every byte of the file is here and right, else what is wrong."""
+    path, here = entry["path"], bytes_on_disk.part(upload, number)
+    have = bytes_on_disk.part_size(upload, number)
+    if have != entry["size"]:
+        message = f"{path!r} has {have} of {entry['size']} bytes: send the rest"
+        return Refusal(409, "incomplete", message, path, {"offset": have})
+    if entry["size"] == 0:
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.touch()
+    found = bytes_on_disk.digest(here)
+    if found != entry["sha256"]:
+        here.unlink()
+        message = f"{path!r} has sha256 {found}, not {entry['sha256']}: it was dropped, send it again from offset 0"
+        return Refusal(422, "sha256_mismatch", message, path, {"sha256": found, "offset": 0})
+    return None
+
+
+def _tensors(upload: Any, number: int, entry: FileEntry, known: set[str]) -> dict[str, Any] | Refusal:
+    """The tensors of a model's file; nothing for any other file; a Refusal for one that is no whole safetensors."""
     path = entry["path"]
-    here = bytes_on_disk.part(upload, number)
-    if _known({**entry, "sha256": wanted}):
-        here = bytes_on_disk.blob(wanted)
-    else:
-        have = bytes_on_disk.part_size(upload, number)
-        if have != entry["size"]:
-            return Refusal(
-                409,
-                "incomplete",
-                f"{path!r} has {have} of {entry['size']} bytes: send the rest",
-                path,
-                {"offset": have},
-            )
-        if entry["size"] == 0:
-            here.parent.mkdir(parents=True, exist_ok=True)
-            here.touch()
-        found = bytes_on_disk.digest(here)
-        if found != wanted:
-            return Refusal(
-                422,
-                "sha256_mismatch",
-                f"{path!r} has sha256 {found}, not {wanted or 'none given'}",
-                path,
-                {"sha256": found},
-            )
-    if model and path.endswith(".safetensors"):
-        try:
-            return bytes_on_disk.tensors_of(here)
-        except bytes_on_disk.CorruptModel as corrupt:
-            return Refusal(422, "corrupt_model", f"{path!r} is not a whole safetensors file: {corrupt}", path)
-    return {}
+    if upload.kind != "model" or not path.endswith(".safetensors"):
+        return {}
+    sha = entry["sha256"]
+    try:
+        return bytes_on_disk.tensors_of(
+            bytes_on_disk.blob(sha) if sha in known else bytes_on_disk.part(upload.pk, number)
+        )
+    except bytes_on_disk.CorruptModel as corrupt:
+        return Refusal(422, "corrupt_model", f"{path!r} is not a whole safetensors file: {corrupt}", path)
 
 
 def committed(attempt: UUID, ids: Sequence[str]) -> list[tuple[str, UUID]]:

@@ -35,12 +35,12 @@ def people() -> dict[str, dict[str, str]]:
 
 
 def node_token(name: str, file: Path) -> None:
-    """The node exists and its token is in ``file`` (mode 0600); an existing file is kept."""
-    if file.exists() and seed.node_has_token(name):
+    """The node exists and the token in ``file`` (mode 0600) is good for it; a token that still is good is kept."""
+    if file.exists() and pool.is_token_of(name, file.read_text().strip()):
         return
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch(mode=0o600)
-    file.write_text(pool.add_node(name))
+    file.write_text(pool.add_node(name, renew=True))
 
 
 def models(folder: Path, now: datetime) -> dict[str, str]:

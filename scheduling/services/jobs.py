@@ -54,7 +54,7 @@ def check(
     policy, pool = load.policy_of(), load.pool_of()
     project = _project(body, actor)
     rights = Rights(
-        levels_cap=access.level_cap(actor, project) if project else actor.level_cap,
+        levels_cap=access.level_cap(actor, project) if project and actor.sees(project) else actor.level_cap,
         may_critical=actor.may_critical,
         may_unpreemptible=actor.may_unpreemptible,
         projects=actor.projects,
@@ -67,7 +67,7 @@ def check(
         clean, wrong = check_params(kind, body.get("params"))
         errors += [asdict(e) for e in wrong]
         resolved["params"] = clean
-        if not wrong and project:
+        if project and actor.sees(project):  # else the project is the fault, and nothing else can be said
             inputs, unfit = models_fit.check(kind, clean, project=project, actor=actor)
             resolved["inputs"] = inputs
             errors += unfit
@@ -126,12 +126,22 @@ def _keep_refused(
         name=_printable(body.get("name")),
         kind=_printable(body.get("kind")),
         raw=text.replace("\x00", "\\u0000"),
+        spec=_kept(body),
         errors=list(errors),
         project=project,
         user_id=actor.user_id,
         now=now,
         actor=actor.label,
     )
+
+
+def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The refused body as it can be stored and shown in a form again; empty when it is too large for that."""
+    text = json.dumps(body, default=str).replace("\\u0000", "\N{REPLACEMENT CHARACTER}")
+    if len(text) > commit.RAW_LIMIT:
+        return {}
+    safe: dict[str, Any] = json.loads(text.encode("utf-8", "replace"))
+    return safe
 
 
 def _printable(value: Any) -> str:
@@ -177,8 +187,8 @@ def _moved(result: tuple[JobState | None, bool]) -> Moved | None:
 
 
 def body_again(job_id: str, actor: Actor) -> dict[str, Any] | None:
-    """A request body equal to the one that made the job, to submit again; None when the actor may not know of it."""
+    """The request body that made the job (or was refused), to submit again; None when the actor may not know of it."""
     job = queries.one(actor, job_id)
-    if job is None or job.state == JobState.REJECTED:
+    if job is None:
         return None
     return {**{k: v for k, v in job.spec.items() if k != "inputs"}, "params": job.params}

@@ -42,11 +42,28 @@ class NodeRefused:
     message: str
 
 
-def add_node(name: str) -> str:
-    """The node exists with a new token, which is returned once and kept only as a hash; ValueError on a bad name."""
+def add_node(name: str, *, renew: bool = False) -> str:
+    """The node exists with a new token, which is returned once and kept only as a hash.
+
+    ValueError on a bad name, and for a node that has a token already unless ``renew``: its agent would be shut out.
+    """
+    if seed.node_has_token(name) and not renew:
+        raise ValueError(
+            f"node {name} exists, and a new token would shut its agent out until it is given the new one:"
+            f" if that is meant, run manage.py addnode {name} --new-token"
+        )
     token = f"emepn_{secrets.token_urlsafe(32)}"
-    seed.node(name, hashlib.sha256(token.encode()).hexdigest())
+    seed.node(name, _token_sha256(token))
     return token
+
+
+def is_token_of(name: str, token: str) -> bool:
+    """True when this token is good for the node."""
+    return dispatch.token_sha256(name) == _token_sha256(token)
+
+
+def _token_sha256(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def register(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | NodeRefused:
@@ -201,12 +218,13 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
     how = attempts.End(
         outcome=outcome.value,
         exit_code=int(code) if isinstance(code, int) else None,
-        error=str(message.get("error") or message.get("detail") or "")[:4000].replace("\x00", ""),
+        error=str(message.get("error") or "")[:4000].replace("\x00", ""),
         why=str(message.get("why") or ""),
         outputs=outputs,
         checkpoint=checkpoint[0][1] if checkpoint else None,
         checkpoint_step=_whole(message.get("step", 0)),
         avoid_node=node if outcome is Outcome.LOST else "",
+        data={"manner": str(message.get("detail") or "")[:500].replace("\x00", "")},
     )
     attempts.end(attempt, epoch, how, now=now, actor=f"node {node}", policy=load.policy_of())
 

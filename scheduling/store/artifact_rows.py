@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from scheduling.models import Artifact, ArtifactParent, Attempt, AttemptNode, Project, Upload
+from scheduling.models import Artifact, ArtifactParent, Attempt, AttemptNode, Project, ProjectBlob, Upload
 from scheduling.store import journal
 
 
@@ -79,6 +79,9 @@ def commit_upload(
             ],
             ignore_conflicts=True,
         )
+    ProjectBlob.objects.bulk_create(
+        [ProjectBlob(project=upload.project, sha256=sha) for sha in {f["sha256"] for f in files}], ignore_conflicts=True
+    )
     Upload.objects.filter(pk=upload_id).update(artifact=artifact)
     journal.write(
         [
@@ -90,6 +93,12 @@ def commit_upload(
         now,
     )  # fmt: skip
     return artifact.pk, digest
+
+
+def project_has(project_id: int, digests: Sequence[str]) -> set[str]:
+    """Those of the sha256 digests whose bytes the project has already."""
+    rows = ProjectBlob.objects.filter(project_id=project_id, sha256__in=[d for d in digests if d])
+    return set(rows.values_list("sha256", flat=True))
 
 
 def committed_by(attempt: UUID) -> dict[str, str]:

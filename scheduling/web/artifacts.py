@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -54,9 +57,20 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
     sentence = (
         f"{made}, made from {amount(len(links['parents']), 'parent')}." if links["parents"] else f"{made}, uploaded."
     )
-    return render(
-        request, "artifact.html", {"artifact": shown, "files": files(shown["files"]), "sentence": sentence, **links}
-    )
+    context = {"artifact": shown, "files": files(shown["files"]), "about": list(about(shown["meta"])), **links}
+    return render(request, "artifact.html", {**context, "sentence": sentence})
+
+
+def about(meta: Mapping[str, Any], within: str = "") -> Iterator[dict[str, Any]]:
+    """What is on record of an artifact, a row a value: inner names follow the outer one, anything deeper is JSON."""
+    for key, value in meta.items():
+        word = f"{within}{key}".replace("_", " ")
+        if isinstance(value, Mapping) and value and not within:
+            yield from about(value, f"{word}, ")
+        elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            yield {"word": word, "value": value, "code": False}
+        else:
+            yield {"word": word, "value": json.dumps(value, ensure_ascii=False), "code": True}
 
 
 def _sentence(count: int, *, more: bool, filtered: bool) -> str:

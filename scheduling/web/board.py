@@ -9,11 +9,16 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.services import now
 from scheduling.store.queries import events, pool
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
 from scheduling.web.wording import duration
+
+# The word on the GPUs of a node that is not heard of: their own state is what it was then.
+UNREACHABLE = "UNREACHABLE"
+LIVE_NUMBERS = ("utilization", "memory_used_mib", "temperature_c", "power_w", "error")
 
 
 @signed_in
@@ -28,7 +33,7 @@ def board(request: HttpRequest, actor: Actor) -> HttpResponse:
             "seq": seq,
             "headline": pool.headline(nodes, queues, tick, moment),
             "racks": [
-                {"name": rack, "nodes": [shown(n) for n in members]}
+                {"name": rack_name(rack), "nodes": [shown(n) for n in members]}
                 for rack, members in groupby(nodes, key=lambda n: n["rack_id"])
             ],
             "queues": [_queue(q) for q in queues],
@@ -37,11 +42,18 @@ def board(request: HttpRequest, actor: Actor) -> HttpResponse:
     )
 
 
+def rack_name(rack: str) -> str:
+    """The rack as a heading: ``Rack r1``, and ``rack-1`` as it is."""
+    if not rack:
+        return "No rack"
+    return rack if rack.lower().startswith("rack") else f"Rack {rack}"
+
+
 def shown(node: Mapping[str, Any]) -> dict[str, Any]:
     """The node with its GPUs by NVLink group, those of none last."""
     groups: dict[str | None, list[dict[str, Any]]] = {}
     for gpu in node["gpus"]:
-        groups.setdefault(gpu["nvlink_group_id"], []).append(_tile(gpu))
+        groups.setdefault(gpu["nvlink_group_id"], []).append(_tile(gpu, node["state"]))
     ordered = sorted(groups.items(), key=lambda pair: (pair[0] is None, pair[0] or ""))
     models = sorted({g["model"] for g in node["gpus"]})
     return {
@@ -51,9 +63,27 @@ def shown(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tile(gpu: Mapping[str, Any]) -> dict[str, Any]:
-    used = gpu["memory_used_mib"]
-    return {**gpu, "memory_gb": _gb(gpu["memory_mib"]), "used_gb": None if used is None else _gb(used)}
+def _tile(gpu: Mapping[str, Any], node_state: str) -> dict[str, Any]:
+    """The GPU with its state as the tile tells it: no number that nobody measures now, and free only if it is."""
+    lost = node_state == NodeState.LOST
+    tile = {**gpu, **dict.fromkeys(LIVE_NUMBERS if lost else ())}
+    used = tile["memory_used_mib"]
+    return {
+        **tile,
+        "state": UNREACHABLE if lost else gpu["state"],
+        "idle": "" if gpu["state"] == GpuState.HEALTHY and node_state == NodeState.READY else _why_idle(gpu, node_state),
+        "memory_gb": _gb(gpu["memory_mib"]),
+        "used_gb": None if used is None else _gb(used),
+    }
+
+
+def _why_idle(gpu: Mapping[str, Any], node_state: str) -> str:
+    """Why a GPU without a job is not free. The same words as ``holder`` in board.js."""
+    if node_state == NodeState.LOST:
+        return "its node is lost"
+    if gpu["state"] != GpuState.HEALTHY:
+        return gpu["why"] or "out of service"
+    return f"its node is {node_state.lower()}"
 
 
 def _gb(mib: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
@@ -51,6 +51,13 @@ def jobs(request: HttpRequest, actor: Actor) -> HttpResponse:
         "sentence": _sentence(actor),
     }
     return render(request, "jobs.html", context)
+
+
+@signed_in
+def ids(request: HttpRequest, actor: Actor) -> JsonResponse:
+    """The ids of the jobs on the page at this address, as ``{jobs: [id]}``: a page compares them with its rows."""
+    page = pages.job_page(actor, _wanted(request), after=request.GET.get("after", ""), now=now())
+    return JsonResponse({"jobs": [row["id"] for row in page.rows]})
 
 
 @signed_in

@@ -1,7 +1,7 @@
 // The board (and a node's page): tiles, queues and the headline follow the feed.
 import { Feed, newer } from "./feed.js";
 import { hook, mark, reload, say, soon } from "./marks.js";
-import { ago, duration } from "./wording.js";
+import { ago, duration, word } from "./wording.js";
 
 const LATE_S = 25;
 const main = document.getElementById("main");
@@ -16,7 +16,7 @@ function gpu(frame) {
   if (frame.type === "gone") return tile?.remove();
   if (!tile) return only && frame.data.node !== only ? undefined : rebuild();
   if (!newer(tile, frame.version)) return undefined;
-  const { data } = frame;
+  const data = reached(frame.data);
   tile.dataset.state = data.state;
   tile.toggleAttribute("data-busy", data.busy);
   mark(tile, data.state);
@@ -32,14 +32,27 @@ function gpu(frame) {
   return undefined;
 }
 
+// Of a lost node nothing is known but what was: its GPUs have no state and no numbers of now.
+function reached(data) {
+  if (data.node_state !== "LOST") return data;
+  const unknown = { utilization: null, memory_used_mib: null, temperature_c: null, power_w: null, error: null };
+  return { ...data, ...unknown, state: "UNREACHABLE" };
+}
+
+function idle(data) {
+  if (data.node_state === "LOST") return "its node is lost";
+  if (data.state !== "HEALTHY") return data.why || "out of service";
+  return data.node_state === "READY" ? "" : `its node is ${word(data.node_state)}`;
+}
+
 function holder(place, data) {
   const [tag, text, kind] = data.job
     ? ["a", data.job.name, ""]
     : data.busy
       ? ["span", "another project", "muted"]
-      : data.state === "HEALTHY"
-        ? ["span", "free", "free"]
-        : ["span", data.why || "out of service", "muted"];
+      : idle(data)
+        ? ["span", idle(data), "muted"]
+        : ["span", "free", "free"];
   const href = data.job ? `/jobs/${data.job.id}/` : "";
   const now = place.firstElementChild;
   if (now && now.textContent === text && (now.getAttribute("href") ?? "") === href) return;

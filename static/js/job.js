@@ -62,9 +62,7 @@ async function lengthen({ attempt, end }) {
     log.append(piece.text);
     log.dataset.next = piece.next;
     document.getElementById("log-none").hidden = log.textContent !== "";
-    if (following) // How long it has waited or run is in the words of the page: they are renewed while time passes for the job.
-setInterval(() => document.querySelector("#ask-cancel, #ask-force") && renew(), 60_000);
-log.scrollTop = log.scrollHeight;
+    if (following) log.scrollTop = log.scrollHeight;
   } finally {
     reading = false;
   }

@@ -1,9 +1,11 @@
 // The list: rows follow the feed; jobs that are not on it yet are offered, not pushed in under the reader's hand.
 import { Feed, newer } from "./feed.js";
-import { hook, mark, reload, say } from "./marks.js";
+import { hook, mark, reload, say, soon } from "./marks.js";
 import { duration } from "./wording.js";
 
-const unseen = new Set();
+// The state in which each job that is not on the page was last heard of: only a new one is worth a question.
+const elsewhere = new Map();
+const ask = soon(look, 1000);
 
 function why(cell, job) {
   const live = ["DISPATCHING", "RUNNING", "PREEMPTING", "CANCELLING"].includes(job.state);
@@ -28,7 +30,9 @@ function why(cell, job) {
 function row(frame) {
   const line = document.querySelector(`tr[data-job="${CSS.escape(frame.id)}"]`);
   if (!line) {
-    if (frame.data) offer(frame.id);
+    if (!frame.data || elsewhere.get(frame.id) === frame.data.state) return;
+    elsewhere.set(frame.id, frame.data.state);
+    ask();
     return;
   }
   if (!frame.data || !newer(line, frame.version)) return;
@@ -43,19 +47,26 @@ function row(frame) {
   }
 }
 
-function offer(id) {
+// The feed also repeats old news and knows no filter: the server says which jobs this address lists by now.
+async function look() {
+  const source = location.search;
+  const answer = await fetch(`${document.getElementById("list").dataset.ids}${source}`);
+  if (!answer.ok || source !== location.search) return;
+  const { jobs } = await answer.json();
+  offer(jobs.filter((id) => elsewhere.has(id) && !document.querySelector(`tr[data-job="${CSS.escape(id)}"]`)).length);
+}
+
+function offer(count) {
   const note = document.getElementById("fresh");
-  if (!note) return;
-  unseen.add(id);
-  const more = unseen.size === 1 ? "1 job has changed" : `${unseen.size} jobs have changed`;
+  note.hidden = count === 0;
+  if (!count) return;
+  const more = count === 1 ? "1 job has changed" : `${count} jobs have changed`;
   const link = Object.assign(document.createElement("a"), { href: location.href, textContent: "Show" });
   link.addEventListener("click", (event) => {
     event.preventDefault();
-    unseen.clear();
     reload("list");
   });
   note.replaceChildren(`${more} since this list was made. `, link);
-  note.hidden = false;
 }
 
 new Feed({ jobs: true }, (frame) => frame.object === "job" && row(frame), { seq: Number(document.getElementById("main").dataset.seq) });

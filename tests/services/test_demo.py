@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth import authenticate, get_user_model
 
 from scheduling.models import Artifact, Level, Membership, Node, PreemptionRule, Project, Queue
-from scheduling.services import demo
+from scheduling.services import demo, pool
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +51,14 @@ def test_a_nodes_token_is_kept_by_the_next_start(tmp_path):
     demo.node_token("node-1", file)
     assert (file.read_text(), Node.objects.get().token_sha256) == first
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_nodes_token_that_was_replaced_elsewhere_is_mended_by_the_next_start(tmp_path):
+    file = tmp_path / "node-1" / "token"
+    demo.node_token("node-1", file)
+    pool.add_node("node-1", renew=True)
+    demo.node_token("node-1", file)
+    assert pool.is_token_of("node-1", file.read_text())
 
 
 def test_the_demo_models_are_artifacts_of_alpha_made_once(tmp_path):

@@ -125,3 +125,34 @@ def test_a_job_with_a_whole_group_to_itself_computes_on_its_own_gpus_and_holds_a
     run = b.running(who["alice"], models, nvlink_exclusive=True)
     assert len(run.gpus) == 2
     assert Job.objects.get(pk=run.job).attempts.get().allocations.count() == 4
+
+
+def test_an_unknown_project_is_the_only_fault_told(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    assert codes(refusal(who["alice"], b.merge_body(models, project="alpa"))) == {("project", "unknown_project")}
+
+
+def test_a_missing_model_is_told_beside_a_wrong_count(who):
+    found = codes(refusal(who["alice"], b.merge_body(["ghost"])))
+    assert found == {("params.models", "wrong_count"), ("params.models.0", "no_such_artifact")}
+
+
+def test_a_refused_body_can_be_mended_and_sent_again(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    body = b.merge_body(models, gpu_count=9)
+    result = refusal(who["alice"], body)
+    again = jobs.body_again(str(result.job_id), who["alice"])
+    assert again == body
+    assert b.submitted(who["alice"], {**again, "gpu_count": 2})
+
+
+def test_equal_results_of_two_jobs_can_each_be_named(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    made = []
+    for n, name in enumerate(("first", "second")):
+        run = b.running(who["alice"], models, now=b.later(n * 100), name=name)
+        made.append(b.output(run, now=b.later(n * 100)))
+        b.finished(run, artifacts=[made[-1]], now=b.later(n * 100 + 10))
+    assert made[0] == made[1]
+    assert [o.name for j in Job.objects.order_by("submitted_at") for o in j.outputs.all()] == ["first", "second"]
+    b.submitted(who["alice"], b.merge_body(["first", "second"], name="both"))

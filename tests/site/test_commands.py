@@ -9,18 +9,22 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scheduling.models import Job, SchedulerState
-from scheduling.services import watch
+from scheduling.services import pool, watch
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
 
 
-def test_addnode_prints_a_token_once_and_a_new_one_the_next_time():
+def test_addnode_prints_a_token_once_and_a_new_one_only_when_asked():
     first, second = StringIO(), StringIO()
     call_command("addnode", "gpu-box", stdout=first)
-    call_command("addnode", "gpu-box", stdout=second)
+    with pytest.raises(CommandError, match=r"gpu-box exists, .* run manage.py addnode gpu-box --new-token"):
+        call_command("addnode", "gpu-box")
+    assert pool.is_token_of("gpu-box", first.getvalue().strip())
+    call_command("addnode", "gpu-box", "--new-token", stdout=second)
     assert first.getvalue().startswith("emepn_")
-    assert first.getvalue() != second.getvalue()
+    assert not pool.is_token_of("gpu-box", first.getvalue().strip())
+    assert pool.is_token_of("gpu-box", second.getvalue().strip())
 
 
 def test_addnode_refuses_a_bad_name():

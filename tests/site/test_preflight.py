@@ -61,6 +61,18 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path):
 
 
 def test_a_second_start_on_one_directory_is_refused(tmp_path):
-    (tmp_path / "run").mkdir()
-    with preflight.only_one(tmp_path / "run" / "up.lock"), pytest.raises(Obstacle, match="EMEP already runs on"):
-        preflight.only_one(tmp_path / "run" / "up.lock")
+    with preflight.only_one(tmp_path / "up.lock"), pytest.raises(Obstacle, match="EMEP already runs on"):
+        preflight.only_one(tmp_path / "up.lock")
+
+
+def test_a_directory_that_was_there_keeps_its_mode(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    preflight.data_dir(shared)
+    assert shared.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_a_directory_that_is_made_is_private(tmp_path):
+    preflight.data_dir(tmp_path / "mine")
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o700

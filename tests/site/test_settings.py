@@ -38,3 +38,17 @@ def test_a_data_directory_that_cannot_be_made_is_named_in_one_line():
     assert (status, said.count("\n")) == (1, 0)
     assert said.startswith("EMEP: /proc/nowhere can't be used (")
     assert said.endswith("choose another directory with EMEP_DATA_DIR")
+
+
+def test_a_command_on_a_directory_without_a_database_says_so_and_makes_none(tmp_path):
+    command = [sys.executable, "manage.py", "changepassword", "bob"]
+    env = {**os.environ, "EMEP_DATA_DIR": str(tmp_path)}
+    env.pop("DATABASE_URL", None)
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, text=True, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.strip() == (
+        f"EMEP: there is no database in {tmp_path}: name its directory with EMEP_DATA_DIR, or run make up first"
+    )
+    assert not list(tmp_path.glob("*.sqlite3"))

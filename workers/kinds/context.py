@@ -24,11 +24,12 @@ REFUSED = 2
 
 @dataclass(frozen=True, slots=True)
 class JobInput:
-    """An input artifact: its name in the job, its id, and the directory it lies in."""
+    """An input artifact: its name in the job, its id, the directory it lies in, and what people call it."""
 
     name: str
     artifact: str
     directory: Path
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,10 @@ def read_context(environ: Mapping[str, str], stop: StopRequest) -> JobContext:
     return JobContext(
         kind=document["kind"],
         params=document["params"],
-        inputs=tuple(JobInput(i["as"], i["artifact"], input_dir / i["as"]) for i in document["inputs"]),
+        inputs=tuple(
+            JobInput(i["as"], i["artifact"], input_dir / i["as"], str(i.get("name") or i["as"]))
+            for i in document["inputs"]
+        ),
         output_dir=directories[0],
         checkpoint_dir=directories[1],
         scratch_dir=directories[2],

@@ -63,7 +63,7 @@ def run(context: JobContext) -> int:
 def _run(context: JobContext) -> int:
     devices, why = prepare_devices(context.gpu_count)
     context.log(why)
-    context.log(f"load_tensors: {', '.join(f'{i.name} ({i.artifact})' for i in context.inputs)}")
+    context.log(f"load_tensors: {', '.join(f'{i.title} ({i.artifact})' for i in context.inputs)}")
     candidate = _candidate(context)
     lineage = _Lineage(candidate.recipe(), [i.artifact for i in context.inputs], device_class(devices[0])).document()
     plan = plan_output(
@@ -101,11 +101,17 @@ def _candidate(context: JobContext) -> Candidate:
     """Everything that can be checked without reading data, refused together."""
     params, errors = check_params("merge", context.params)
     problems = [Problem("config", e.message, {"field": e.field}) for e in errors]
-    tensors, found = inspect(*(i.directory for i in context.inputs), labels=[i.name for i in context.inputs])
+    tensors, found = inspect(*(i.directory for i in context.inputs), labels=_titles(context))
     problems += found + _resource_problems(tensors, params, context.checkpoint_dir)
     if problems:
         raise EngineRefusal.of(problems)
     return MergeEngine().merge(params["strategy"], tensors, params)
+
+
+def _titles(context: JobContext) -> list[str]:
+    """What people call the models; two of one name are told apart by their place in the recipe."""
+    titles = [i.title for i in context.inputs]
+    return [f"{i.title} ({i.name})" if titles.count(i.title) > 1 else i.title for i in context.inputs]
 
 
 def _resource_problems(tensors: TensorSet, params: Mapping[str, Any], work: Path) -> list[Problem]:

@@ -25,9 +25,9 @@ class Command(BaseCommand):
         try:
             preflight.python()
             preflight.data_dir(settings.DATA_DIR)
-            (settings.DATA_DIR / "run").mkdir(exist_ok=True)
-            lock = preflight.only_one(settings.DATA_DIR / "run" / "up.lock")
+            lock = preflight.only_one(settings.DATA_DIR / "up.lock")
             preflight.port(settings.HOST, settings.PORT)
+            (settings.DATA_DIR / "run").mkdir(exist_ok=True)
             prepared = prepare.everything(lambda line: self._say(f"EMEP: {line}"))
         except preflight.Obstacle as obstacle:
             self.stderr.write(f"EMEP: {obstacle}")

@@ -20,6 +20,16 @@ from scheduling.store.clock import to_ms
 from scheduling.store.commit.balances import charge
 from scheduling.store.commit.transitions import lock_job, step
 
+# Why a node was to stop an attempt, in words for the timeline.
+WHY = {
+    "drain": "its node was shutting down",
+    "cancel": "somebody cancelled it",
+    "preempt": "its GPUs were needed",
+    "time_limit": "its time limit was reached",
+    "health": "its GPU was failing",
+    "lost": "its node was lost",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class End:
@@ -118,13 +128,13 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
         ),
         policy,
     )
-    number = attempt.number
+    number, words = attempt.number, how.error or WHY.get(how.why or attempt.why, "")
     journal.write(
         [
             journal.Note(
                 "attempt_ended", "job", str(job.pk), actor=actor, project=job.project.name if job.project else "",
                 version=job.version, attempt=attempt_id, epoch=epoch,
-                message=f"attempt {number} ended: {how.outcome}" + (f" ({how.error})" if how.error else ""),
+                message=f"attempt {number} ended: {how.outcome}" + (f" ({words})" if words else ""),
                 data={"outcome": how.outcome, "exit_code": how.exit_code, "gpus": len(held), "gpu_ms": charged,
                       "why": how.why, **how.data},
             )
@@ -149,7 +159,7 @@ def _move_job(
         "error": (verdict.error or how.error)[:4000],
         "epoch": job.epoch + (1 if how.outcome == "LOST" else 0),
     }
-    message = how.error or verdict.error
+    message = how.error or verdict.error or WHY.get(how.why or attempt.why, "")
     if how.checkpoint is not None:
         fields |= {"resume_id": how.checkpoint, "resume_step": how.checkpoint_step}
         Artifact.objects.filter(pk=how.checkpoint).update(published=True)
@@ -172,8 +182,10 @@ def _move_job(
         message = f"{message + '; ' if message else ''}{recovered}"
     elif verdict.event is JobEvent.SUCCEED:
         for name, artifact in how.outputs:
+            # The one output is called what the job is called: equal bytes of two jobs share an artifact, not a name.
+            shown = job.name if len(how.outputs) == 1 else f"{job.name[:60]} {name}"[:100]
             JobOutput.objects.update_or_create(
-                job=job, name=name, defaults={"artifact_id": artifact, "attempt_id": attempt.pk}
+                job=job, name=shown, defaults={"artifact_id": artifact, "attempt_id": attempt.pk}
             )
         Artifact.objects.filter(pk__in=[a for _, a in how.outputs]).update(published=True)
         fields["progress_step"] = F("progress_total")

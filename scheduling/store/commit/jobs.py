@@ -86,6 +86,7 @@ def reject(
     name: str,
     kind: str,
     raw: str,
+    spec: dict[str, Any],
     errors: list[dict[str, Any]],
     project: str | None,
     user_id: int,
@@ -96,6 +97,8 @@ def reject(
     home = Project.objects.filter(name=project, members=user_id).first() if project else None
     job = Job.objects.create(
         state=JobState.REJECTED, name=name[:100] or "unnamed", kind=kind[:31], raw=raw[:RAW_LIMIT], errors=errors,
+        spec={k: v for k, v in spec.items() if k != "params"},
+        params=spec["params"] if isinstance(spec.get("params"), dict) else {},
         project=home, user_id=user_id, submitted_at=now, ended_at=now, max_duration_s=0, outcome="REJECTED",
         error="; ".join(str(e.get("message", "")) for e in errors)[:4000],
     )  # fmt: skip

@@ -71,7 +71,7 @@ def resolve(actor: Actor, project: str, reference: str) -> Artifact | None:
     if reference.startswith("sha256:"):
         rows = rows.filter(digest=reference)
     else:
-        rows = rows.filter(name=reference)
+        rows = rows.filter(Q(name=reference) | Q(outputs__name=reference)).distinct()
     return rows.filter(project__name=project).first() or rows.first()
 
 

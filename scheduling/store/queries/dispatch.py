@@ -15,6 +15,11 @@ def boot_id(node: str) -> str | None:
     return Node.objects.filter(name=node).values_list("boot_id", flat=True).first()
 
 
+def token_sha256(node: str) -> str | None:
+    """The sha256 of the node's token; None for an unknown node."""
+    return Node.objects.filter(name=node).values_list("token_sha256", flat=True).first()
+
+
 def is_lost(node: str) -> bool:
     """True when the node's work was taken back: it must register clean before it gets any."""
     return Node.objects.filter(name=node, state=NodeState.LOST).exists()

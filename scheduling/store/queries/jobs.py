@@ -58,7 +58,7 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "user": job.user.get_username() if job.user else None,
         "queue": job.queue.name if job.queue else None,
         "priority": job.level.name if job.level else None,
-        "gpu_count": job.gpu_count,
+        "gpu_count": job.spec.get("gpu_count") if job.state == JobState.REJECTED else job.gpu_count,
         "node_count": job.node_count,
         "gpus_per_node": job.gpus_per_node,
         "gpu_memory_min": job.spec.get("gpu_memory_min"),
