@@ -10,7 +10,7 @@ from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduling.api.body import json_object
+from scheduling.api.body import json_object, only, usable
 from scheduling.api.door import Door, parameters
 from scheduling.api.paging import PARAMETERS, listed
 from scheduling.api.problems import Problem, not_found
@@ -56,6 +56,8 @@ class ArtifactList(Door):
     def post(self, request: Request) -> Response:
         """201 with the open upload; a path at its full size needs no bytes."""
         body, _ = json_object(request)
+        only(body, tuple(shapes.UploadRequest().fields))
+        usable(body)
         return Response(checked(service.begin(Owner(actor=self.actor), body, self.now)), status=201)
 
 

@@ -177,7 +177,7 @@ class AttemptUploadFile(NodeDoor):
     @documented("attempts_put", "Send a part of a file", tag="attempts", answer=OffsetShape,
                 parameters=(OFFSET, EPOCH, EPOCH_HEADER), body={BYTES: OpenApiTypes.BINARY})  # fmt: skip
     def put(self, request: Request, attempt: str, upload: str, path: str) -> Response:
-        """The file has grown by the body; a wrong offset is answered by 409 with the right one."""
+        """The file has grown by the body; any offset but the number of bytes here is 409 with that number."""
         given = parameters(request, ("offset", "epoch"))
         header = request.headers.get("X-EMEP-Epoch", "")
         epoch = int(header) if re.fullmatch(r"[0-9]{1,18}", header, re.ASCII) else whole(given, "epoch", default=-1)

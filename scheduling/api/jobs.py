@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle, UserRateThrottle
 
 from scheduling.api import waiting
-from scheduling.api.body import json_object
+from scheduling.api.body import json_object, only
 from scheduling.api.door import Door, parameters
 from scheduling.api.paging import PARAMETERS, listed
 from scheduling.api.problems import Problem, not_found
@@ -28,6 +28,9 @@ FILTERS = ("state", "kind", "queue", "project", "user", "q")
 STATE_WORDS = (*(s.value for s in JobState), "waiting", "live", "ended")
 MAX_WAIT_S = 60.0
 MAX_KEY = 200
+EXACTLY = (
+    "a clone copies the job exactly and takes none; to change something, POST /api/v1/jobs/ with a body of your own"
+)
 KEY = query("Idempotency-Key", "The same key and body again give the same job.", where="header")
 
 
@@ -126,7 +129,7 @@ class JobDetail(Door):
     @documented(
         "jobs_retrieve", "One job; with wait, as soon as it changes", tag="jobs", answer=shapes.JobShape,
         parameters=(
-            query("wait", "Seconds to wait for a change, at most 60.", OpenApiTypes.FLOAT),
+            query("wait", "Seconds to wait for a change, 0 to 60.", OpenApiTypes.FLOAT),
             query("since", "Answer above this version; without it, on the next change of state.", OpenApiTypes.INT),
         ),
     )  # fmt: skip
@@ -143,10 +146,10 @@ def waited_for(given: Mapping[str, str]) -> tuple[float, int | None]:
         since = int(given["since"]) if given.get("since") else None
     except ValueError:
         seconds, since = -1.0, None
-    if not 0 <= seconds < float("inf"):
+    if not 0 <= seconds <= MAX_WAIT_S:
         message = f"wait is a number of seconds from 0 to {MAX_WAIT_S:.0f}, since a job's version"
         raise Problem(400, "bad_parameter", message, field="wait", limit=[0, MAX_WAIT_S])
-    return min(seconds, MAX_WAIT_S), since
+    return seconds, since
 
 
 async def job(request: HttpRequest, job_id: str) -> HttpResponse:
@@ -205,14 +208,7 @@ class JobCancel(Verb):
         body, _ = json_object(request, optional=True)
         wanted: Any = {"true": True, "false": False, None: False}.get(parameters(request, ("force",)).get("force"))
         wanted = body.get("force", wanted)
-        for field in body:
-            if field != "force":
-                raise Problem(
-                    422,
-                    "unknown_field",
-                    f"there is no field {field[:80]!r}{nearest(field, ('force',))}",
-                    field=field[:80],
-                )
+        only(body, ("force",))
         if not isinstance(wanted, bool):
             raise Problem(422, "not_a_boolean", "force must be true or false", field="force", limit=[True, False])
         return self.done(job_id, service.cancel(job_id, self.actor, self.now, force=wanted), "cancelled")
@@ -245,11 +241,12 @@ class JobClone(Door):
         """A clone is a submission."""
         return [SubmitThrottle()]
 
-    @documented("jobs_clone", "Submit the same again", tag="jobs", answer=shapes.JobShape, status=201)
+    @documented("jobs_clone", "Submit exactly the same again", tag="jobs", answer=shapes.JobShape, status=201)
     def post(self, request: Request, job_id: str) -> Response:
-        """201 with a new job of the same request; a refused one can't be cloned."""
+        """201 with a new job of the same request, which takes no fields; a refused one can't be cloned."""
         state = found(self, job_id)["state"]
-        body = service.body_again(job_id, self.actor)
+        only(json_object(request, optional=True)[0], (), instead=EXACTLY)
+        body = None if state == JobState.REJECTED else service.body_again(job_id, self.actor)
         if body is None:
             raise Problem(
                 409,

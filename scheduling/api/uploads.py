@@ -22,7 +22,9 @@ from scheduling.store.queries import artifacts as queries
 CHUNK = 1024 * 1024
 # The web server holds a whole request before Django sees it, so a file comes in parts.
 MAX_PART = 64 * 1024 * 1024
-OFFSET = query("offset", "Where these bytes begin; 0 by default.", OpenApiTypes.INT)
+OFFSET = query(
+    "offset", "Where these bytes begin: exactly the number of bytes received so far. 0 by default.", OpenApiTypes.INT
+)
 
 
 def checked(result: dict[str, Any] | Refusal) -> dict[str, Any]:
@@ -75,7 +77,7 @@ class UploadFile(Door):
     @documented("uploads_put", "Send a part of a file", tag="artifacts", answer=shapes.OffsetShape,
                 parameters=(OFFSET,), body={BYTES: OpenApiTypes.BINARY})  # fmt: skip
     def put(self, request: Request, upload: str, path: str) -> Response:
-        """The file has grown by the body; a wrong offset is answered by 409 with the right one."""
+        """The file has grown by the body; any offset but the number of bytes here is 409 with that number."""
         offset = whole(parameters(request, ("offset",)), "offset", default=0)
         return send_part(request, Owner(actor=self.actor), upload, path, offset=offset)
 

@@ -106,20 +106,28 @@ class Fields:
             return None
         return value
 
-    def whole(self, name: str, *, default: int, least: int, most: int | None = None) -> int | None:
-        """A whole number between the limits, or None after an error. Digits in quotes are read too: forms post text."""
+    def whole(
+        self, name: str, *, default: int, least: int, most: int | None = None, told: int | None = None
+    ) -> int | None:
+        """A whole number between the limits, or None after an error. Digits in quotes are read too: forms post text.
+
+        ``told`` is an upper limit that is only named here: whoever knows why it holds refuses what is above it.
+        """
         value = self.value(name)
         if value is None:
             return default
-        span = f"from {least} up" if most is None else f"from {least} to {most}"
+        upper = most if told is None else told
+        wanted = f"a whole number from {least} up" if upper is None else f"a whole number from {least} to {upper}"
+        if upper == least:
+            wanted = str(least)
         if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            message = f"{name} must be a whole number {span}, not {shown(value)}"
-            self.refuse(name, "not_a_whole_number", message, least if most is None else most)
+            message = f"{name} must be {wanted}, not {shown(value)}"
+            self.refuse(name, "not_a_whole_number", message, least if upper is None else upper)
             return None
         if value < least or (most is not None and value > most):
-            limit = least if value < least else most
-            self.refuse(name, "out_of_range", f"{name} must be a whole number {span}, not {shown(value)}", limit)
+            limit = told if told is not None else least if value < least else most
+            self.refuse(name, "out_of_range", f"{name} must be {wanted}, not {shown(value)}", limit)
             return None
         return value

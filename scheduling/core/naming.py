@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from scheduling.core.fields import Fields, shown
+from scheduling.core.unusable import BrokenText
 
 MAX_NAME = 100
 # They change the direction of the text around them, so that a name shows as something else than it is.
@@ -17,6 +18,9 @@ def read_name(fields: Fields, *, default: str) -> str | None:
     value = fields.value("name")
     if value is None:
         return default
+    if isinstance(value, BrokenText):
+        fields.refuse("name", "bad_character", f"name {value.why} (not {shown(value)})")
+        return None
     if not isinstance(value, str):
         fields.refuse("name", "not_text", f"name must be text of 1 to {MAX_NAME} characters, not {shown(value)}")
         return None

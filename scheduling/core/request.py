@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 from scheduling.core.affinity import read_affinity
 from scheduling.core.capacity import memory_errors, place_errors
@@ -15,6 +16,7 @@ from scheduling.core.policy import Level, Policy, QueuePolicy
 from scheduling.core.pool import Pool
 from scheduling.core.resources import AffinityTerm, FieldError, ResourceRequest, Rights, Submission
 from scheduling.core.units import as_memory, parse_duration, parse_memory
+from scheduling.core.unusable import broken_texts
 
 __all__ = [
     "AffinityTerm",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 MAX_GPUS = 65_536  # while no node is registered nothing else bounds a count
+MAX_BROKEN = 50  # a body of nothing but broken texts would be answered with as many errors
 
 
 def validate(
@@ -50,7 +53,7 @@ def validate(
     request = _resources(fields, policy, pool, queue)
     retries = fields.whole("retries", default=0, least=0, most=policy.max_retries)
     preemptible = _preemptible(fields, rights)
-    raw_params = fields.value("params")
+    raw_params = _params(fields)
     if fields.errors or kind is None or project is None or queue is None or level is None or name is None:
         return None, tuple(fields.errors)
     if request is None or retries is None or preemptible is None:
@@ -62,7 +65,7 @@ def validate(
         queue=queue.name,
         level=level.name,
         request=request,
-        params=raw_params if isinstance(raw_params, Mapping) else {},
+        params=raw_params,
         retries=retries,
         preemptible=preemptible,
         purpose=purpose,
@@ -131,9 +134,10 @@ def _purpose(fields: Fields, policy: Policy) -> str | None:
 def _level(
     fields: Fields, policy: Policy, rights: Rights, queue: QueuePolicy | None, purpose: str | None
 ) -> Level | None:
-    if queue is None:
-        return None
     value = fields.value("priority")
+    if queue is None:
+        _refuse_level_of_no_queue(fields, policy, value)
+        return None
     known = tuple(level.name for level in queue.levels)
     level = queue.level(queue.default_level if value is None else value) if isinstance(value, str | None) else None
     if level is None:
@@ -155,6 +159,15 @@ def _level(
     return level
 
 
+def _refuse_level_of_no_queue(fields: Fields, policy: Policy, value: object) -> None:
+    """Which queue is meant is unknown; a priority that none of them has is wrong all the same."""
+    known = tuple(dict.fromkeys(level.name for queue in policy.queues for level in queue.levels))
+    if value is None or (isinstance(value, str) and any(queue.level(value) for queue in policy.queues)):
+        return
+    message = f"no queue has a priority {shown(value)}{nearest(value, known)}; the priorities are {', '.join(known)}"
+    fields.refuse("priority", "unknown_level", message, known)
+
+
 def _may_ask(policy: Policy, rights: Rights, level: Level) -> bool:
     return level.value <= rights.levels_cap and (rights.may_critical or level.name not in policy.permission_levels)
 
@@ -168,9 +181,17 @@ def _preemptible(fields: Fields, rights: Rights) -> bool | None:
     return value
 
 
+def _params(fields: Fields) -> Mapping[str, object]:
+    """The parameters as they came; here only their texts are judged, since what can't be kept can't be told either."""
+    value = fields.value("params")
+    for path, why in islice(broken_texts(value, "params"), MAX_BROKEN):
+        fields.refuse(path, "bad_character", f"{path} {why}")
+    return value if isinstance(value, Mapping) else {}
+
+
 def _resources(fields: Fields, policy: Policy, pool: Pool, queue: QueuePolicy | None) -> ResourceRequest | None:
     """The resources asked for, or None; whatever can be judged is judged even when something else is wrong."""
-    counts = _counts(fields, most=None if pool.nodes else MAX_GPUS)
+    counts = _counts(fields, pool)
     memory = _memory(fields, pool)
     nvlink = fields.flag("nvlink_required", default=False)
     exclusive = fields.flag("nvlink_exclusive", default=False)
@@ -196,18 +217,21 @@ def _resources(fields: Fields, policy: Policy, pool: Pool, queue: QueuePolicy | 
     return request
 
 
-def _counts(fields: Fields, *, most: int | None) -> tuple[int, str] | None:
+def _counts(fields: Fields, pool: Pool) -> tuple[int, str] | None:
     """gpu_count on one node, and the field that said so; None after an error (D17)."""
-    nodes = fields.whole("node_count", default=1, least=1)
-    per_node = fields.whole("gpus_per_node", default=0, least=1, most=most)
+    most = None if pool.nodes else MAX_GPUS
+    told = _largest_place(fields, pool)
+    nodes = fields.whole("node_count", default=1, least=1, told=1)
+    per_node = fields.whole("gpus_per_node", default=0, least=1, most=most, told=told)
     count_field = "gpu_count"
     count: int | None
     if fields.value("gpu_count") is not None:
-        count = fields.whole("gpu_count", default=0, least=1, most=most)
+        count = fields.whole("gpu_count", default=0, least=1, most=most, told=told)
     elif fields.value("gpus_per_node") is not None:
         count, count_field = nodes and per_node and nodes * per_node, fields.spelt("gpus_per_node")
     else:
-        fields.refuse("gpu_count", "required", "say how many GPUs the job needs, a whole number from 1 up")
+        upto = f"to {told}" if told else "up"
+        fields.refuse("gpu_count", "required", f"say how many GPUs the job needs, a whole number from 1 {upto}")
         count = None
     if count and nodes and per_node and count != nodes * per_node:
         message = (
@@ -221,6 +245,12 @@ def _counts(fields: Fields, *, most: int | None) -> tuple[int, str] | None:
         fields.refuse("node_count", "not_yet", message, 1)
         return None
     return (count, count_field) if count and per_node is not None else None
+
+
+def _largest_place(fields: Fields, pool: Pool) -> int | None:
+    """The most GPUs one job can have here, in an NVLink group if it asks for one, else on a node; None if unknown."""
+    group = pool.largest_group() if fields.value("nvlink_required") is True else 0
+    return group or pool.largest_node() or None
 
 
 def _memory(fields: Fields, pool: Pool) -> int | None:

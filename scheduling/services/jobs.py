@@ -140,7 +140,7 @@ def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
     text = json.dumps(body, default=str).replace("\\u0000", "\N{REPLACEMENT CHARACTER}")
     if len(text) > commit.RAW_LIMIT:
         return {}
-    safe: dict[str, Any] = json.loads(text.encode("utf-8", "replace"))
+    safe: dict[str, Any] = json.loads(text.encode("utf-8", "replace"), parse_constant=str)
     return safe
 
 

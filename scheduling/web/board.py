@@ -71,7 +71,9 @@ def _tile(gpu: Mapping[str, Any], node_state: str) -> dict[str, Any]:
     return {
         **tile,
         "state": UNREACHABLE if lost else gpu["state"],
-        "idle": "" if gpu["state"] == GpuState.HEALTHY and node_state == NodeState.READY else _why_idle(gpu, node_state),
+        "idle": ""
+        if gpu["state"] == GpuState.HEALTHY and node_state == NodeState.READY
+        else _why_idle(gpu, node_state),
         "memory_gb": _gb(gpu["memory_mib"]),
         "used_gb": None if used is None else _gb(used),
     }

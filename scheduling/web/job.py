@@ -11,13 +11,14 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, Stream
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
+from scheduling.core.lifecycle import JobState
 from scheduling.services import jobs as verbs
 from scheduling.services import now
-from scheduling.store.queries import events
+from scheduling.store.queries import events, pages
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
-from scheduling.web.job_words import at_stake, shown
+from scheduling.web.job_words import asked, at_stake, shown
 from scheduling.web.wording import duration
 
 LOG_TAIL = 64 * 1024
@@ -39,6 +40,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
         "log": queries.log(row, attempt=None, offset=max(0, end - LOG_TAIL)),
         "log_cut": end > LOG_TAIL,
         "inputs": row.spec.get("inputs", []),
+        "asked": _asked(actor, one["id"]) if one["state"] == JobState.REJECTED else [],
         "at_stake": at_stake(one, timeline, moment) if one["can"]["cancel"] else "",
     }
     return render(request, "job.html", context)
@@ -85,6 +87,11 @@ def _known(actor: Actor, job_id: UUID) -> Any:
     if row is None:
         raise Http404("there is no such job in your projects")
     return row
+
+
+def _asked(actor: Actor, job_id: str) -> list[dict[str, str]]:
+    names = {m["id"]: m["name"] for m in pages.models_to_merge(actor)}
+    return asked(verbs.body_again(job_id, actor) or {"params": {}}, names)
 
 
 def _run(attempt: dict[str, Any], now: Any) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
+from scheduling.web.merge_form import LABELS
 from scheduling.web.wording import amount, duration, gb, gpu_hours, limit, size
 
 
@@ -28,12 +30,36 @@ def shown(job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "asked": "–" if job["state"] == JobState.REJECTED else job["gpu_count"],
         "eta": duration(progress["eta_s"]) if progress and progress["eta_s"] is not None else "",
         "why": job["reasons"][0]["message"] if job["reasons"] else (job["error"] or "").split("\n")[0],
-        "over": job["state"] in TERMINAL,
+        "went_wrong": went_wrong(job),
         "waiting": job["state"] in (JobState.QUEUED, JobState.HELD),
         "live": job["state"] in LIVE,
         "can": verbs(JobState(job["state"])),
         "files": [{**a, "read_size": size(a["size"]), "files": files(a["files"])} for a in job["artifacts"]],
     }
+
+
+def went_wrong(job: Mapping[str, Any]) -> str:
+    """The error of a job that has ended; "" while it goes on, and for a refused one, whose reasons are told apart."""
+    over = job["state"] in TERMINAL and job["state"] != JobState.REJECTED
+    return str(job["error"] or "").strip() if over else ""
+
+
+def asked(body: Mapping[str, Any], names: Mapping[str, str]) -> list[dict[str, str]]:
+    """What a refused body asked for, a row a field that was filled; ``names`` are the models' by their ids."""
+    flat = {**{k: v for k, v in body.items() if k != "params"}, **body["params"]}
+    return [
+        {"word": LABELS.get(key, key.replace("_", " ").capitalize() if len(key) > 1 else key), "value": _said(v, names)}
+        for key, v in flat.items()
+        if v not in (None, "", [], {})
+    ]
+
+
+def _said(value: Any, names: Mapping[str, str]) -> str:
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(_said(v, names) for v in value) if isinstance(value, list) else json.dumps(value)
 
 
 def files(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +21,15 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 TEXTS = ("name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "strategy", "t",
          "purpose", "retries", "out_dtype")  # fmt: skip
+# What the form calls the fields whose label is not their name.
+LABELS = {
+    "gpu_count": "GPUs",
+    "gpu_memory_min": "Memory",
+    "max_duration": "Time limit",
+    "nvlink_required": "NVLink required",
+    "out_dtype": "Stored as",
+}
+_NAMED = re.compile(rf"^({'|'.join(LABELS)})\b")
 ELSEWHERE = {
     "gpus_per_node": "gpu_count",
     "node_count": "gpu_count",
@@ -67,13 +78,13 @@ def posted(form: QueryDict) -> Values:
 
 
 def again(body: Mapping[str, Any]) -> Values:
-    """The form filled with an earlier job's body, to send it once more."""
+    """The form filled with an earlier job's body, to send it once more; a refused one may hold anything."""
     params = body.get("params", {})
     flat = {**body, **{k: params.get(k) for k in ("strategy", "t", "out_dtype")}}
     return Values(
         {name: "" if flat.get(name) is None else str(flat[name]) for name in TEXTS},
-        models=tuple(params.get("models", ())),
-        weights=tuple(str(w) for w in params.get("weights", ())),
+        models=_listed(params.get("models")),
+        weights=_listed(params.get("weights")),
         nvlink_required=bool(body.get("nvlink_required", body.get("nvlink", False))),
     )
 
@@ -106,11 +117,13 @@ def body_of(values: Values) -> dict[str, Any]:
 
 
 def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
-    """The same values with every error beside the field it is about; the rest at the top (``""``)."""
+    """The same values with every error beside the field it is about; the rest at the top (``""``). A message that
+    begins with a field's name begins with its label instead."""
     rows = [i for i, m in enumerate(values.models) if m]
     placed: dict[str, list[str]] = {}
     for error in errors:
-        placed.setdefault(_place(str(error["field"]), rows), []).append(str(error["message"]))
+        message = _NAMED.sub(lambda found: LABELS[found[1]], str(error["message"]))
+        placed.setdefault(_place(str(error["field"]), rows), []).append(message)
     return replace(values, errors=placed)
 
 
@@ -122,11 +135,16 @@ def _place(name: str, rows: list[int]) -> str:
     return name if name in (*TEXTS, "models", "weights", "nvlink_required") else ""
 
 
+def _listed(value: Any) -> tuple[str, ...]:
+    return tuple(str(v) for v in value) if isinstance(value, list) else ()
+
+
 def _number(text: str) -> Any:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return text
+    return value if math.isfinite(value) else text  # JSON has no other numbers
 
 
 def _at(items: tuple[str, ...], index: int) -> str:

@@ -63,6 +63,17 @@ def test_a_wrong_offset_is_409_with_the_right_one():
     assert problem(w.alice.put(f"{where}?offset=5", b"f"), 409, "wrong_offset")["offset"] == 3
 
 
+def test_bytes_that_are_here_already_are_not_overwritten():
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abcdef"}, kind="output")["upload"]
+    where = f"artifacts/uploads/{upload}/files/a.txt"
+    w.alice.put(f"{where}?offset=0", b"abc")
+    assert problem(w.alice.put(f"{where}?offset=0", b"xyz"), 409, "wrong_offset")["offset"] == 3
+    w.alice.put(f"{where}?offset=3", b"def")
+    committed = w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"a.txt": sha(b"abcdef")}})
+    assert committed.status_code == 201
+
+
 def test_a_commit_of_half_an_upload_is_409_with_what_is_there():
     w = world(node=False)
     upload = begun(w.alice, {"a.txt": b"abcdef"}, kind="output")["upload"]
@@ -128,7 +139,7 @@ def test_a_file_name_that_leaves_its_artifact_is_refused(path: str):
 def test_a_file_name_with_a_nul_is_refused():
     w = world(node=False)
     answer = w.alice.post("artifacts/", {"name": "m", "project": "alpha", "files": [{"path": "a\x00b", "size": 1}]})
-    problem(answer, 400, "bad_character")
+    error(answer, 422, "files.0.path", "bad_character")
 
 
 TRICKS = [
@@ -179,6 +190,28 @@ def test_a_bad_announcement_is_refused(changed: dict[str, Any], status: int, fie
     w = world(node=False)
     body = {"name": "m", "project": "alpha", "files": [{"path": "a.txt", "size": 1}], **changed}
     error(w.alice.post("artifacts/", body), status, field, code)
+
+
+def test_unknown_fields_of_an_announcement_are_refused_with_the_nearest():
+    w = world(node=False)
+    body = {"name": "m", "project": "alpha", "files": [{"path": "a.txt", "size": 1}], "knid": "model", "colour": 1}
+    answer = w.alice.post("artifacts/", body)
+    assert "did you mean 'kind'" in error(answer, 422, "knid", "unknown_field")["message"]
+    error(answer, 422, "colour", "unknown_field")
+
+
+@pytest.mark.parametrize(
+    ("meta", "field", "code"),
+    [
+        ({"note": "a\x00b"}, "meta.note", "bad_character"),
+        ({"notes": ["a", "\ud800"]}, "meta.notes.1", "bad_character"),
+        ({"seed": 10**400}, "meta.seed", "number_too_large"),
+    ],
+)
+def test_what_no_database_keeps_is_refused_by_its_path(meta: dict[str, Any], field: str, code: str):
+    w = world(node=False)
+    body = {"name": "m", "project": "alpha", "files": [{"path": "a.txt", "size": 1}], "meta": meta}
+    error(w.alice.post("artifacts/", body), 422, field, code)
 
 
 def test_another_persons_upload_reads_like_one_that_is_not_there():

@@ -221,6 +221,21 @@ def test_a_clone_is_a_new_job_of_the_same_request():
     assert clone["id"] != job
 
 
+def test_a_clone_takes_no_fields():
+    w = world()
+    job = b.submitted(w.who["alice"], w.body())
+    answer = w.alice.post(f"jobs/{job}/clone/", {"priority": "High", "name": "other"})
+    assert "POST /api/v1/jobs/" in error(answer, 422, "priority", "unknown_field")["message"]
+    error(answer, 422, "name", "unknown_field")
+    assert Job.objects.count() == 1
+
+
+def test_a_clone_takes_an_empty_object():
+    w = world()
+    job = b.submitted(w.who["alice"], w.body())
+    assert w.alice.post(f"jobs/{job}/clone/", {}).status_code == 201
+
+
 def test_a_refused_job_can_not_be_cloned():
     w = world()
     job = problem(w.alice.post("jobs/", w.body(gpu_count=0)), 422)["job"]

@@ -179,10 +179,13 @@ async def test_a_token_revoked_during_the_wait_is_noticed_at_the_next_change():
     problem(response, 401, "invalid_token")
 
 
-@pytest.mark.parametrize("query", ["wait=soon", "wait=-1", "wait=nan", "wait=5&since=new", "wait=inf"])
+@pytest.mark.parametrize(
+    "query", ["wait=soon", "wait=-1", "wait=nan", "wait=5&since=new", "wait=inf", "wait=60.5", "wait=99999"]
+)
 async def test_a_wait_that_is_no_time_is_400(query: str):
     _, job, secret = await sync_to_async(queued)()
-    problem(await asked(secret, f"jobs/{job}/?{query}"), 400, "bad_parameter")
+    document = problem(await asked(secret, f"jobs/{job}/?{query}"), 400, "bad_parameter")
+    assert document["errors"][0]["limit"] == [0, 60]
 
 
 async def test_a_foreign_job_is_404_at_once():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from playwright.sync_api import expect
 
-from scheduling.services import now
+from scheduling.services import now, pool
 from tests import builders as b
 from tests.browser import world
 from tests.browser.person import Person
@@ -98,6 +100,44 @@ def test_the_list_of_jobs_follows_its_rows_and_offers_new_ones(chromium, server)
     page.get_by_label("Name or id").fill("second")
     expect(page.get_by_role("link", name="first")).to_have_count(0)
     page.wait_for_url("**/jobs/?q=second*")
+    assert alice.complaints == []
+    alice.leave()
+
+
+def test_a_filtered_list_offers_only_jobs_that_match_and_are_new_to_it(chromium, server):
+    who, models = world.pool_with_models()
+    for name in ("old-1", "old-2"):
+        b.submitted(who, b.merge_body(models, name=name), now=now())
+    alice = Person(chromium, server)
+    page = alice.sign_in()
+    with page.expect_response("**/jobs/ids/?q=wanted*") as asked:  # the feed repeats old-1 and old-2
+        page.goto(f"{server.url}/jobs/?q=wanted")
+    assert asked.value.json() == {"jobs": []}
+    b.submitted(who, b.merge_body(models, name="another"), now=now())
+    b.submitted(who, b.merge_body(models, name="wanted"), now=now())
+    expect(page.locator("#fresh")).to_contain_text("1 job has changed")
+    page.locator("#fresh").get_by_role("link", name="Show").click()
+    expect(page.get_by_role("link", name="wanted")).to_be_visible()
+    expect(page.locator("#fresh")).to_be_hidden()
+    assert alice.complaints == []
+    alice.leave()
+
+
+def test_the_board_shows_a_node_that_is_lost_as_it_happens(chromium, server):
+    world.pool_with_models()
+    world.sampled("node-1", 12.0)
+    alice = Person(chromium, server)
+    page = alice.sign_in()
+    tile = page.locator('[data-gpu="GPU-node-1-0"]')
+    expect(tile).to_contain_text("12 %")
+    start = now()
+    for seconds in range(0, 65, 5):
+        pool.accepting(start + timedelta(seconds=seconds))
+    b.ticked(start + timedelta(seconds=65))
+    expect(tile).to_contain_text("unreachable")
+    expect(tile).to_contain_text("its node is lost")
+    expect(tile.locator('[data-hook="load-text"]')).to_have_text("–")
+    expect(tile).not_to_contain_text("free")
     assert alice.complaints == []
     alice.leave()
 

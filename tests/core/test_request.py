@@ -8,12 +8,11 @@ import pytest
 
 from scheduling.core.fields import UNBUILT
 from scheduling.core.lifecycle import GpuState, NodeState
-from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.pool import Pool
-from scheduling.core.request import Submission, validate
+from scheduling.core.request import Submission
 
 from .build import gpus, groups, pool, rule, with_gpu_state, with_node_state
-from .submitting import BOARDS, KINDS, RELEASER, RESEARCHER, accepted, checked, refused, the_error
+from .submitting import KINDS, RELEASER, RESEARCHER, accepted, checked, refused, the_error
 
 
 def test_a_plain_request_gets_the_defaults():
@@ -94,63 +93,6 @@ def test_memory_and_count_that_are_both_too_large_are_both_told():
     ]
 
 
-@pytest.mark.parametrize(
-    ("count", "code", "limit"),
-    [
-        (0, "out_of_range", 1),
-        (-1, "out_of_range", 1),
-        (1.5, "not_a_whole_number", 1),
-        (2.0, "not_a_whole_number", 1),
-        ("two", "not_a_whole_number", 1),
-        ("1.5", "not_a_whole_number", 1),
-        ("٢", "not_a_whole_number", 1),
-        (True, "not_a_whole_number", 1),
-        ([2], "not_a_whole_number", 1),
-        (10**9, "no_node", 8),
-        (10**30, "no_node", 8),
-        (9, "no_node", 8),
-        (None, "required", None),
-        ("", "required", None),
-    ],
-)
-def test_a_bad_gpu_count_is_refused(count, code, limit):
-    error = the_error(gpu_count=count)
-    assert (error.field, error.code, error.limit) == ("gpu_count", code, limit)
-
-
-def test_a_missing_gpu_count_is_refused():
-    body = {"kind": "merge", "project": "alpha"}
-    _, errors = validate(body, policy=DEFAULT_POLICY, pool=BOARDS, rights=RESEARCHER, kinds=KINDS)
-    assert [(error.field, error.code) for error in errors] == [("gpu_count", "required")]
-
-
-def test_a_count_in_quotes_is_read_because_forms_post_text():
-    assert accepted(gpu_count=" 2 ").request.gpu_count == 2
-
-
-@pytest.mark.parametrize("field", ["node_count", "gpus_per_node"])
-@pytest.mark.parametrize(("value", "code"), [(0, "out_of_range"), ("x", "not_a_whole_number")])
-def test_bad_node_counts_are_refused(field, value, code):
-    assert refused({field: value}) == [(field, code)]
-
-
-def test_d17_a_count_that_is_not_the_product_is_refused_with_the_product():
-    error = the_error(gpu_count=3, gpus_per_node=2)
-    assert (error.field, error.code, error.limit) == ("gpu_count", "mismatch", 2)
-
-
-def test_d17_several_nodes_that_disagree_are_told_both():
-    assert refused(gpu_count=3, node_count=2, gpus_per_node=2) == [
-        ("gpu_count", "mismatch"),
-        ("node_count", "not_yet"),
-    ]
-
-
-def test_jobs_over_several_nodes_are_not_supported_yet():
-    error = the_error(gpu_count=4, node_count=2, gpus_per_node=2)
-    assert (error.field, error.code, error.limit) == ("node_count", "not_yet", 1)
-
-
 def test_an_error_names_the_field_as_it_was_sent():
     assert refused({"gpu_count": None, "gpu_per_node": 9}) == [("gpu_per_node", "no_node")]
 
@@ -229,6 +171,21 @@ def test_a_project_one_is_no_member_of_reads_exactly_like_one_that_does_not_exis
 @pytest.mark.parametrize("name", ["high", "HIGH", "High"])
 def test_levels_are_read_whatever_their_case(name):
     assert accepted(priority=name).level == "High"
+
+
+@pytest.mark.parametrize(
+    ("value", "nearest"), [("Foo", None), ("Hihg", "High"), ("Realtimes", "Realtime"), (7, None), ([], None)]
+)
+def test_a_priority_that_no_queue_has_is_told_with_the_unknown_queue(value, nearest):
+    _, errors = checked(queue="zz", priority=value)
+    assert [(e.field, e.code) for e in errors] == [("queue", "unknown_queue"), ("priority", "unknown_level")]
+    assert errors[1].limit == ("Critical", "High", "Normal", "Low", "Realtime")
+    assert nearest is None or f"did you mean {nearest!r}?" in errors[1].message
+
+
+@pytest.mark.parametrize("priority", ["Realtime", "low", None])
+def test_a_priority_that_some_queue_has_is_no_error_beside_an_unknown_queue(priority):
+    assert refused(queue="zz", priority=priority) == [("queue", "unknown_queue")]
 
 
 def test_each_queue_has_its_own_levels():

@@ -156,3 +156,9 @@ def test_equal_results_of_two_jobs_can_each_be_named(who):
     assert made[0] == made[1]
     assert [o.name for j in Job.objects.order_by("submitted_at") for o in j.outputs.all()] == ["first", "second"]
     b.submitted(who["alice"], b.merge_body(["first", "second"], name="both"))
+
+
+def test_a_refused_body_with_numbers_that_json_lacks_is_kept_as_text(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    result = refusal(who["alice"], b.merge_body(models, params={"t": float("nan")}))
+    assert Job.objects.get(pk=result.job_id).params["t"] == "NaN"

@@ -105,3 +105,17 @@ def test_artifacts_are_filtered_by_name_and_kind():
     client = browser()
     assert [a["name"] for a in client.get("/artifacts/?q=zeta&kind=model").context["rows"]] == ["zeta-one"]
     assert client.get("/artifacts/?kind=checkpoint").context["rows"] == []
+
+
+@pytest.mark.parametrize(("query", "found"), [("", [1, 0]), ("q=001", [1]), ("state=ended", []), ("queue=eval", [])])
+def test_the_ids_of_an_address_are_those_of_its_rows(query, found):
+    _, _, made = world(2)
+    assert browser().get(f"/jobs/ids/?{query}").json() == {"jobs": [made[i] for i in found]}
+
+
+def test_the_ids_hold_no_job_of_another_page_or_project(monkeypatch):
+    _, _, made = world(5)
+    monkeypatch.setattr("scheduling.store.queries.pages.job_page.__kwdefaults__", {"size": 3})
+    following = browser().get("/jobs/").context["following"]
+    assert browser().get(f"/jobs/ids/?{following}").json() == {"jobs": [made[1], made[0]]}
+    assert browser("bob").get("/jobs/ids/").json() == {"jobs": []}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from django.test import Client
 
+from scheduling.services import artifacts as stored
 from scheduling.services import jobs
+from scheduling.web import artifacts
 from tests import builders as b
 from tests.web.pages import browser, text
 
@@ -192,3 +196,75 @@ def test_cancelling_says_what_is_lost_before_it_is_done():
     html = text(browser().get(f"/jobs/{run.job}/"))
     assert "there is no checkpoint" in html
     assert "This can't be undone" in html
+
+
+def test_a_refused_jobs_page_says_what_was_asked_and_offers_to_mend_it():
+    alice, models = world()
+    job = jobs.submit(b.merge_body(models, gpu_count=99, max_duration="90m"), alice, b.NOON).job_id
+    html = text(browser().get(f"/jobs/{job}/"))
+    assert f'href="/jobs/new/?from={job}">Mend and submit again' in html
+    for row in ("<dt>GPUs</dt><dd>99</dd>", "<dt>Time limit</dt><dd>90m</dd>", "<dt>Models</dt><dd>a, b</dd>"):
+        assert row in html
+
+
+@pytest.mark.parametrize(("error", "told"), [("", False), (" \n", False), ("the disk was full", True)])
+def test_a_cancelled_job_went_wrong_only_where_there_is_an_error(error, told):
+    alice, models = world()
+    run = b.running(alice, models)
+    jobs.cancel(run.job, alice, b.later(5))
+    b.finished(run, "CANCELLED", exit_code=143, error=error, now=b.later(6))
+    html = text(browser().get(f"/jobs/{run.job}/"))
+    assert "Cancelled after" in html
+    assert ("What went wrong" in html) is told
+
+
+def test_the_gpus_of_a_lost_node_are_unreachable_and_have_no_numbers():
+    world()
+    b.beat(gpus=[{"uuid": f"GPU-n1-{i}", "utilization": 12.0, "temperature_c": 41.0} for i in range(4)])
+    assert "12 %" in text(browser().get("/"))
+    b.listening(59)
+    b.ticked(b.later(60))
+    html = text(browser().get("/"))
+    assert html.count(">unreachable<") == html.count("its node is lost") == 4
+    assert not any(words in html for words in ("12 %", "41 °C", ">healthy<", ">free<"))
+
+
+def test_a_gpu_of_a_cordoned_node_is_not_called_free():
+    world()
+    browser("admin").post("/nodes/n1/cordon/")
+    html = text(browser().get("/"))
+    assert html.count("its node is cordoned") == 4
+    assert ">free<" not in html
+
+
+@pytest.mark.parametrize(
+    ("rack", "heading"), [("r1", "Rack r1"), ("rack-1", "rack-1"), ("Rack 7", "Rack 7"), ("", "No rack")]
+)
+def test_a_rack_is_called_rack_once(rack, heading):
+    b.people()
+    b.node("n1", rack=rack)
+    assert f"<h2>{heading}</h2>" in text(browser().get("/"))
+
+
+def test_what_is_on_record_of_an_artifact_reads_as_rows():
+    meta = {"recipe": {"strategy": "slerp", "t": 0.5, "inner": {"x": None}}, "parents": ["a", "b"], "clean": True}
+    assert [(row["word"], row["value"]) for row in artifacts.about(meta)] == [
+        ("recipe, strategy", "slerp"), ("recipe, t", 0.5), ("recipe, inner", '{"x": null}'),
+        ("parents", '["a", "b"]'), ("clean", "true"),
+    ]  # fmt: skip
+
+
+def test_an_artifacts_page_shows_no_python():
+    alice, models = world()
+    run = b.running(alice, models)
+    owner = stored.Owner(node=run.node, attempt=run.attempt, epoch=run.epoch)
+    opened = stored.begin(
+        owner, {"name": "merged", "kind": "model", "meta": {"recipe": {"strategy": "slerp", "models": None}},
+                "files": [{"path": "config.json", "size": 0, "sha256": hashlib.sha256(b"").hexdigest()}]}, b.NOON,
+    )  # fmt: skip
+    made = stored.commit(owner, opened["upload"], {}, b.NOON)["artifact"]
+    b.finished(run, artifacts=[made])
+    html = text(browser().get(f"/artifacts/{made}/"))
+    assert "<dt>recipe, strategy</dt><dd>slerp</dd>" in html
+    assert "{&#x27;" not in html
+    assert "None" not in html

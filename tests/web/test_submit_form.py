@@ -139,3 +139,31 @@ def test_a_name_of_ten_thousand_characters_is_refused_beside_its_field():
     assert "at most 100 characters" in beside(
         text(browser().post("/jobs/new/", form(models, name="x" * 10_000))), "name"
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "label"),
+    [("gpu_count", "1.5", "GPUs"), ("max_duration", "400d", "Time limit")],
+)
+def test_an_error_calls_the_field_by_its_label(field, typed, label):
+    _, models = world()
+    said = beside(text(browser().post("/jobs/new/", form(models, **{field: typed}))), field)
+    assert f"<li>{label} " in said
+    assert field not in said
+
+
+def test_a_refused_job_can_be_mended_and_submitted_again():
+    alice, models = world()
+    job = jobs.submit(b.merge_body(models, gpu_count=99, name="mend-me"), alice, b.NOON).job_id
+    html = text(browser().get(f"/jobs/new/?from={job}"))
+    assert 'value="mend-me"' in html
+    assert f'value="{models[1]}" selected' in html
+
+
+@pytest.mark.parametrize("params", [{"models": 7, "weights": "heavy"}, {"models": {"a": 1}}, "nonsense"])
+def test_a_refused_body_of_any_shape_opens_in_the_form_and_on_its_page(params):
+    alice, models = world()
+    body = {**b.merge_body(models), "params": params, "retries": ["x", {"y": None}]}
+    job = jobs.submit(body, alice, b.NOON).job_id
+    client = browser()
+    assert [client.get(path).status_code for path in (f"/jobs/new/?from={job}", f"/jobs/{job}/")] == [200, 200]
