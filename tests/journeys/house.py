@@ -141,7 +141,14 @@ def _rows(answer: Any) -> list[dict[str, Any]]:
 
 def gone(processes: list[psutil.Process]) -> bool:
     """True when none of these processes runs any more (zombies that nobody waits for do not run)."""
-    return not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+    def runs(process: psutil.Process) -> bool:
+        try:
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:  # it may go between two looks
+            return False
+
+    return not any(runs(p) for p in processes)
 
 
 @contextmanager

@@ -116,7 +116,10 @@ def node(tmp_path: Path, timings: Timings = FAST) -> Iterator[tuple[NodeServer, 
 
 
 def gone(pid: int) -> bool:
-    return not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):  # it may go between two looks
+        return True
 
 
 def finished(server: NodeServer, attempt: str = "a1") -> dict[str, Any]:
