@@ -40,6 +40,8 @@ $(VENV)/.up: $(PINS) | $(VENV)/bin/python
 	  || { echo "EMEP: the packages could not be installed: see the lines above (network, or no space left)" >&2; exit 1; }
 	@touch $@
 
-$(VENV)/.test: $(PINS) $(VENV)/.up
-	@$(PIP) -r requirements.txt
-	@touch $@
+$(VENV)/.test: $(PINS) | $(VENV)/bin/python
+	@echo "EMEP: installing the pinned packages and those of the tests into $(VENV) ..."
+	@$(PIP) -r requirements.txt \
+	  || { echo "EMEP: the packages could not be installed: see the lines above (network, or no space left)" >&2; exit 1; }
+	@touch $(VENV)/.up $@

@@ -6,14 +6,18 @@ missing packages (chromium, postgresql) are installed first.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests import throwaway
@@ -22,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 DATABASE_TESTS = ["tests/store", "tests/services", "tests/api", "tests/feed", "tests/site/test_commands.py"]
 SEPARATE = ["tests/browser", "tests/journeys"]
+PRINTING = threading.Lock()
 
 
 @dataclass
@@ -68,48 +73,65 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def run(part: Part, env: Mapping[str, str]) -> bool:
-    """True when every command of the part succeeded."""
+def run(part: Part, env: Mapping[str, str], *, beside_others: bool) -> str:
+    """``ok`` when every command of the part succeeded, else ``FAILED``, or what to install for it to run.
+
+    Beside others its output is kept and printed in one piece.
+    """
+    if part.package and not has(part.package):
+        return f"not run: install {part.package}"
     begun = time.monotonic()
-    say(part.name)
-    good = True
-    for command in part.commands:
-        good = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode == 0 and good
-    sys.stdout.write(f"--- {part.name}: {'ok' if good else 'FAILED'} in {time.monotonic() - begun:.0f} s\n")
-    return good
+    with contextlib.ExitStack() as stack:
+        if part.package == "postgresql":
+            env = {**env, "DATABASE_URL": stack.enter_context(throwaway.postgresql())}
+        out = stack.enter_context(tempfile.TemporaryFile()) if beside_others else None
+        if out is None:
+            say(part.name)
+        done = [
+            subprocess.run(c, cwd=ROOT, env=env, check=False, stdout=out, stderr=out).returncode for c in part.commands
+        ]
+        if out is not None:
+            out.seek(0)
+            with PRINTING:
+                say(part.name)
+                sys.stdout.write(out.read().decode("utf-8", "replace"))
+    result = "ok" if not any(done) else "FAILED"
+    sys.stdout.write(f"--- {part.name}: {result} in {time.monotonic() - begun:.0f} s\n")
+    sys.stdout.flush()
+    return result
 
 
-def parts() -> list[Part]:
-    """Everything, in the order in which a fault is cheapest to see."""
+def rounds() -> list[list[Part]]:
+    """Everything; the parts of one round run side by side, since the journeys mostly wait for processes."""
     skip = [f"--ignore={d}" for d in SEPARATE]
+    both = ["-n", "2", "--dist", "loadgroup"]
     return [
-        Part("lint", [[BIN / "ruff", "format", "--check", "."], [BIN / "ruff", "check", "."]]),
-        Part("types", [[BIN / "mypy", "."]]),
-        Part("walls", [[BIN / "lint-imports"]]),
-        Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", "--dist", "loadgroup")]),
-        Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, "-n", "2", "--dist", "loadgroup")], "postgresql"),
-        Part("journeys", [pytest("tests/journeys")]),
-        Part("browser", [pytest("tests/browser")], "chromium"),
+        [Part("lint", [[BIN / "ruff", "format", "--check", "--quiet", "."], [BIN / "ruff", "check", "."]])],
+        [Part("walls", [[BIN / "lint-imports"]])],
+        [
+            Part("types", [[BIN / "mypy", "."]]),
+            Part("journey: the first day", [pytest("tests/journeys/test_first_day.py")]),
+            Part("journey: kills", [pytest("tests/journeys/test_kills.py")]),
+        ],
+        [Part("tests on SQLite", [pytest("tests", *skip, *both)])],
+        [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, *both)], "postgresql")],
+        [Part("browser", [pytest("tests/browser")], "chromium")],
     ]
 
 
 def main() -> int:
     """The exit status: 0 when everything that could run succeeded (with CI=true: when everything ran and did)."""
     only = sys.argv[1:]
-    chosen = [p for p in parts() if not only or any(word in p.name for word in only)]
-    install([p.package for p in chosen if p.package and not has(p.package)])
+    chosen = [[p for p in side if not only or any(word in p.name for word in only)] for side in rounds()]
+    install([p.package for side in chosen for p in side if p.package and not has(p.package)])
     results: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="emep-test-") as home:
         env = {**os.environ, "EMEP_DATA_DIR": home, "DJANGO_SETTINGS_MODULE": "emep_site.settings"}
         env.pop("DATABASE_URL", None)
-        for part in chosen:
-            if part.package and not has(part.package):
-                results[part.name] = f"not run: install {part.package}"
-            elif part.package == "postgresql":
-                with throwaway.postgresql() as url:
-                    results[part.name] = "ok" if run(part, {**env, "DATABASE_URL": url}) else "FAILED"
-            else:
-                results[part.name] = "ok" if run(part, env) else "FAILED"
+        for side in chosen:
+            with ThreadPoolExecutor(max(1, len(side))) as pool:
+                ended = pool.map(partial(run, env=env, beside_others=len(side) > 1), side)
+                results |= dict(zip([p.name for p in side], ended, strict=True))
     say("summary")
     for name, result in results.items():
         sys.stdout.write(f"{name:<32} {result}\n")

@@ -1,4 +1,4 @@
-"""Services for one test run, on free ports of 127.0.0.1 and in a temporary directory: PostgreSQL and Valkey."""
+"""A PostgreSQL for one test run, on a free port of 127.0.0.1 and in a temporary directory."""
 
 from __future__ import annotations
 
@@ -84,25 +84,6 @@ def postgresql() -> Iterator[str]:
             server.wait(30)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-
-
-@contextmanager
-def valkey() -> Iterator[str]:
-    """A fresh Valkey on a unix socket; yields its broker URL."""
-    from emep_site.embedded import broker
-
-    server = broker.binary()
-    if server is None:
-        raise Missing("valkey")
-    with tempfile.TemporaryDirectory(prefix="emep-vk-") as home:
-        path = Path(home) / "valkey.sock"
-        process = subprocess.Popen(broker.command(server, path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            _wait(path.exists, process)
-            yield f"redis+socket://{path}"
-        finally:
-            process.terminate()
-            process.wait(10)
 
 
 def _wait(ready, process: subprocess.Popen) -> None:
