@@ -114,7 +114,8 @@ def rounds() -> list[list[Part]]:
             Part("journey: kills", [pytest("tests/journeys/test_kills.py")]),
         ],
         [Part("tests on SQLite", [pytest("tests", *skip, *both)])],
-        [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, *both)], "postgresql")],
+        # The server is thrown away with its databases: nothing to tear down.
+        [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, *both, "--reuse-db")], "postgresql")],
         [Part("browser", [pytest("tests/browser")], "chromium")],
     ]
 
