@@ -153,18 +153,10 @@ else:
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# ------------------------------------------------------------------ broker, channel layer, Celery
+# ------------------------------------------------------------------ broker, Celery
 BROKER_URL = env.str("EMEP_BROKER_URL", default="")
-if BROKER_URL:
-    CHANNEL_LAYERS = {
-        "default": {
-            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-            "CONFIG": {"hosts": [BROKER_URL.replace("redis+socket://", "unix://")]},
-        }
-    }
-else:
-    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
-
+# No channel layer: the feed is woken by the database. With a layer every socket would subscribe at the broker first, so
+# a broker that is away would take the live pages with it.
 CELERY_BROKER_URL = BROKER_URL or "memory://"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
