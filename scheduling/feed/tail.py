@@ -17,7 +17,6 @@ from scheduling.feed import snapshots
 from scheduling.feed.messages import Item
 from scheduling.store.clock import now
 from scheduling.store.queries import live, pool
-from scheduling.store.queries.events import LATE_IDS, newest
 from scheduling.store.wake import Waiter
 
 log = structlog.get_logger(__name__)
@@ -133,8 +132,7 @@ class Cursor:
     """How far the event table was read, and the board and the watched jobs as they were then."""
 
     def __init__(self, moment: datetime) -> None:
-        self.seq = newest()
-        self._seen = live.recent_ids(self.seq)
+        self._reader = live.Reader()
         self._sampled = self._spoke = moment
         self._ticks = live.ticks()
         self._nodes = {n["name"]: n for n in pool.pool()}
@@ -143,9 +141,7 @@ class Cursor:
 
     def advance(self, watched: Collection[str], *, all_jobs: bool, moment: datetime) -> Batch | None:
         """What has changed since the last call; None when nothing has."""
-        changes = live.unseen(self.seq, self._seen)
-        self.seq = max([self.seq, *(c.seq for c in changes)])
-        self._seen = {i for i in self._seen | {c.seq for c in changes} if i > self.seq - LATE_IDS}
+        changes = self._reader.take()
         sampled = set(pool.sampled_after(self._sampled - timedelta(seconds=LATE_SAMPLE_S)))
         self._sampled = moment
         ticks = live.ticks()
@@ -165,7 +161,7 @@ class Cursor:
         told = [*items, *self._differing(every)]
         if due and every[-1] not in told:
             told.append(every[-1])  # the tick: its age is news even when there was none
-        return Batch(self.seq, tuple(told), removed)
+        return Batch(self._reader.seq, tuple(told), removed)
 
     def _reread(self, names: Collection[str]) -> tuple[str, ...]:
         fresh = {n["name"]: n for n in live.nodes(names)} if names else {}

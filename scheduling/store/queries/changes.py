@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import Q
 
 from scheduling.models import AttemptNode, Event
-from scheduling.store.queries.events import LATE_IDS
+from scheduling.store.queries.live import Reader
 from scheduling.store.wake import Waiter, newest_event
 
 CHATTER = ("progress", "log", "metric")
@@ -21,27 +20,13 @@ class Tail:
 
     def __init__(self) -> None:
         self._waiter = Waiter()
-        self._seen = newest_event()
-        self._known: deque[int] = deque(self._ids(), maxlen=4 * LATE_IDS)
-
-    def _ids(self) -> list[int]:
-        return list(Event.objects.filter(id__gt=self._seen - LATE_IDS, id__lte=self._seen).values_list("id", flat=True))
+        self._reader = Reader()
 
     def next(self, timeout_s: float, stop: threading.Event) -> list[tuple[str, str]]:
         """``(object, id)`` of what changed; empty after ``timeout_s``. A row that committed late is not missed."""
         if not self._waiter.wait(timeout_s, stop):
             return []
-        known = set(self._known)
-        rows = [
-            row
-            for row in Event.objects.filter(id__gt=self._seen - LATE_IDS)
-            .order_by("id")
-            .values_list("id", "object", "object_id")
-            if row[0] not in known
-        ]
-        self._known.extend(row[0] for row in rows)
-        self._seen = max([self._seen, *(row[0] for row in rows)])
-        return [(what, object_id) for _, what, object_id in rows]
+        return [(c.object, c.object_id) for c in self._reader.take()]
 
 
 def news(node: str, since: int) -> tuple[int, bool]:

@@ -11,6 +11,7 @@ from scheduling.models import Attempt, Event, Job, SchedulerState
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries import pool
 from scheduling.store.queries.events import LATE_IDS, Change
+from scheduling.store.wake import newest_event
 
 # Above so many nodes one read of the whole pool is cheaper than one read a node.
 NODES_ONE_BY_ONE = 8
@@ -52,6 +53,21 @@ def unseen(after: int, seen: Collection[int]) -> list[Change]:
 def recent_ids(upto: int) -> set[int]:
     """The event ids already committed among the last ones up to ``upto``."""
     return set(Event.objects.filter(id__gt=max(0, upto - LATE_IDS), id__lte=upto).values_list("id", flat=True))
+
+
+class Reader:
+    """A cursor on the event table that starts at its newest row and misses nothing that commits late."""
+
+    def __init__(self) -> None:
+        self.seq = newest_event()
+        self._seen = recent_ids(self.seq)
+
+    def take(self) -> list[Change]:
+        """The changes since the last call, oldest first; ``seq`` is the newest of them."""
+        changes = unseen(self.seq, self._seen)
+        self.seq = max([self.seq, *(c.seq for c in changes)])
+        self._seen = {i for i in self._seen | {c.seq for c in changes} if i > self.seq - LATE_IDS}
+        return changes
 
 
 def ticks() -> int:
