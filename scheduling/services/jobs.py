@@ -12,10 +12,10 @@ from uuid import UUID
 
 from scheduling.core.lifecycle import JobState
 from scheduling.core.request import FieldError, Rights, Submission, validate
-from scheduling.services import models_fit
+from scheduling.services import models_fit, notify
 from scheduling.store import load
 from scheduling.store.commit import jobs as commit
-from scheduling.store.queries import access, credentials
+from scheduling.store.queries import access, credentials, dispatch
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.shapes import shape_of
@@ -166,11 +166,13 @@ class Moved:
 
 
 def cancel(job_id: str, actor: Actor, now: datetime, *, force: bool = False) -> Moved | None:
-    """The job will stop; None when the actor may not know of it."""
+    """The job will stop, and its nodes are rung to hear of it now; None when the actor may not know of it."""
     job = queries.one(actor, job_id)
     if job is None:
         return None
-    return _moved(commit.cancel(job.pk, actor=actor.label, now=now, force=force))
+    moved = commit.cancel(job.pk, actor=actor.label, now=now, force=force)
+    notify.ring(dispatch.nodes_of(job.pk))
+    return _moved(moved)
 
 
 def hold(job_id: str, actor: Actor, now: datetime, *, release: bool = False) -> Moved | None:

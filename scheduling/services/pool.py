@@ -199,7 +199,8 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
                 now=now,
             )
         elif kind == "checkpoint":
-            attempts.checkpointed(part, UUID(str(message["artifact"])), _whole(message.get("step", 0)), now=now)
+            ((_, saved),) = artifacts.committed(part.attempt_id, [str(message["artifact"])])
+            attempts.checkpointed(part, saved, _whole(message.get("step", 0)), now=now)
         elif kind == "finished":
             _finished(part.attempt_id, epoch, node, message, now)
         else:

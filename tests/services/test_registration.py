@@ -140,6 +140,14 @@ def test_an_artifact_that_the_attempt_did_not_commit_cannot_be_its_output():
     assert Job.objects.get(pk=run.job).state == "RUNNING"
 
 
+def test_a_checkpoint_that_the_attempt_did_not_commit_is_refused_and_not_resumed_from():
+    run = running()
+    report = {"type": "checkpoint", "attempt": run.attempt, "epoch": run.epoch, "step": 3}
+    answer = b.beat(reports=[{**report, "artifact": "5f0f7f0e-0000-4000-8000-000000000000"}])["answers"][0]
+    assert (answer["ok"], answer["code"]) == (False, "bad_report")
+    assert Job.objects.get(pk=run.job).resume_id is None
+
+
 def test_another_nodes_attempt_is_not_to_be_claimed():
     run = running()
     b.node("n2")

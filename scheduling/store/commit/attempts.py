@@ -14,7 +14,7 @@ from django.db.models import F
 from scheduling.core.aftermath import Aftermath, Ended, aftermath
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy
-from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job, JobOutput, Upload
+from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job, JobOutput
 from scheduling.store import journal
 from scheduling.store.clock import to_ms
 from scheduling.store.commit.balances import charge
@@ -101,7 +101,7 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
 
     None when the attempt is not live at this epoch: nothing changes, so a message delivered twice has one effect.
     """
-    attempt = Attempt.objects.select_related("job").filter(pk=attempt_id).first()
+    attempt = Attempt.objects.filter(pk=attempt_id).first()
     if attempt is None:
         return None
     job = lock_job(attempt.job_id)
@@ -203,12 +203,10 @@ def _note(part: AttemptNode, kind: str, message: str) -> journal.Note:
 
 
 @transaction.atomic
-def checkpointed(part: AttemptNode, artifact: UUID, saved_step: int, *, now: datetime) -> bool:
-    """The job will resume from this checkpoint if it has to; False when the attempt didn't commit that artifact."""
-    attempt = part.attempt
-    if not Upload.objects.filter(attempt=attempt, epoch=attempt.epoch, artifact_id=artifact).exists():
-        return False
+def checkpointed(part: AttemptNode, artifact: UUID, saved_step: int, *, now: datetime) -> None:
+    """The job will resume from this checkpoint, which the attempt has committed, if it has to."""
     Artifact.objects.filter(pk=artifact).update(published=True)
-    Job.objects.filter(pk=attempt.job_id).update(resume_id=artifact, resume_step=saved_step, version=F("version") + 1)
+    Job.objects.filter(pk=part.attempt.job_id).update(
+        resume_id=artifact, resume_step=saved_step, version=F("version") + 1
+    )
     journal.write([_note(part, "checkpoint_committed", f"checkpoint at step {saved_step} is in the store")], now)
-    return True

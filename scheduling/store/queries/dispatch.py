@@ -42,6 +42,12 @@ def desired(node: str, now: datetime) -> list[dict[str, Any]]:
     ]
 
 
+def nodes_of(job_id: UUID) -> list[str]:
+    """The nodes with a part in the job's live attempt."""
+    parts = AttemptNode.objects.filter(attempt__job_id=job_id, attempt__ended_at__isnull=True)
+    return list(parts.values_list("node__name", flat=True))
+
+
 def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> dict[str, Any] | None:
     """The launch document of a claimed, live attempt, as the protocol says."""
     part = (
