@@ -16,7 +16,7 @@ from simple_history.admin import SimpleHistoryAdmin
 
 from scheduling import models
 from scheduling.core.policy import MAX_WEIGHT
-from scheduling.services import now, pool
+from scheduling.services import now, pool, windows
 from scheduling.store.queries.access import actor_of
 
 admin.site.site_header = admin.site.site_title = "EMEP"
@@ -107,19 +107,67 @@ class MembershipAdmin(Policy):
     autocomplete_fields = ("project", "user")
 
 
-@admin.register(models.FairShareSettings)
-class FairShareSettingsAdmin(Policy):
-    """The one row of numbers for the whole pool."""
-
-    list_display = ("__str__", "half_life_s")
+class OneRow(Policy):
+    """Numbers for the whole pool, in one row."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Only while the one row is missing."""
-        return not models.FairShareSettings.objects.exists()
+        return not self.model._default_manager.exists()
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Never: the scheduler needs the row."""
         return False
+
+
+@admin.register(models.FairShareSettings)
+class FairShareSettingsAdmin(OneRow):
+    """How long consumption counts."""
+
+    list_display = ("__str__", "half_life_s")
+
+
+@admin.register(models.PlanningSettings)
+class PlanningSettingsAdmin(OneRow):
+    """How the scheduler places, reserves and evicts."""
+
+    list_display = ("__str__", "prefer", "nvlink_mode", "in_flight", "reservations_per_level", "aged_after_s")
+    fieldsets = (
+        ("Order", {"fields": ("ledgers", "in_flight")}),
+        ("Places", {"fields": ("prefer", "nvlink_mode")}),
+        ("Promises", {"fields": ("reservations_per_level", "aged_after_s", "aged_reservations", "rack_patience_s")}),
+        ("Evictions", {"fields": ("protect_s", "protect_times", "nomination_slack_s")}),
+    )
+
+
+@admin.register(models.Window)
+class WindowAdmin(admin.ModelAdmin):
+    """When nodes are closed, for maintenance or but for one project. The scheduler hears of every change."""
+
+    list_display = ("name", "start", "end", "project", "created_by")
+    list_filter = ("project",)
+    search_fields = ("name",)
+    filter_horizontal = ("nodes",)
+    list_select_related = ("project", "created_by")
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """The row is kept, with who made it and when."""
+        if not change:
+            obj.created_by, obj.created_at = request.user, now()
+        super().save_model(request, obj, form, change)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Its nodes are kept, and the scheduler hears of it."""
+        super().save_related(request, form, formsets, change)
+        windows.announce(form.instance.pk, "changed" if change else "added", actor_of(request.user), now())
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """The window is gone, and the scheduler hears of it."""
+        windows.remove(obj.pk, actor_of(request.user), now())
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """The chosen windows are gone, and the scheduler hears of each."""
+        for window in queryset:
+            self.delete_model(request, window)
 
 
 @admin.register(models.BillingWeight)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from scheduling.api import artifacts, attempts, job_record, jobs, nodes, pool, schema, tokens, uploads
+from scheduling.api import artifacts, attempts, job_record, jobs, nodes, pool, schema, tokens, uploads, windows
 
 __all__ = ["schema", "urlpatterns"]  # importing the schema's extensions is what makes OpenAPI know them
 
@@ -27,6 +27,8 @@ urlpatterns = [
     path("pool/nodes/<str:name>/drain/", pool.NodeDrain.as_view(), name="api-node-drain"),
     path("pool/nodes/<str:name>/return/", pool.NodeReturn.as_view(), name="api-node-return"),
     path("pool/gpus/<str:uuid>/", pool.GpuDetail.as_view(), name="api-gpu"),
+    path("pool/windows/", windows.WindowList.as_view(), name="api-windows"),
+    path("pool/windows/<int:window>/", windows.WindowDetail.as_view(), name="api-window"),
     path("artifacts/", artifacts.ArtifactList.as_view(), name="api-artifacts"),
     path("artifacts/uploads/<str:upload>/", uploads.UploadOffsets.as_view(), name="api-upload"),
     path("artifacts/uploads/<str:upload>/files/<path:path>", uploads.UploadFile.as_view(), name="api-upload-file"),

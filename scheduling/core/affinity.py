@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from scheduling.core.feasibility import OPERATORS
 from scheduling.core.fields import Fields, nearest, shown
 from scheduling.core.naming import forbidden_in
 from scheduling.core.resources import AffinityTerm
+from scheduling.core.rules import OPERATORS
 
 MAX_TERMS = 16
 MAX_VALUES = 64

@@ -5,13 +5,42 @@ Installed counts, busy or free, healthy or not: health comes back, and a job sho
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from scheduling.core.feasibility import spelled, suitable
-from scheduling.core.placement import fits
+from scheduling.core.counts import Counts
+from scheduling.core.feasibility import could_hold
+from scheduling.core.largest import Rooms, Split, rooms_for
 from scheduling.core.pool import Pool
-from scheduling.core.resources import FieldError, ResourceRequest
+from scheduling.core.resources import PLACES, FieldError, ResourceRequest
+from scheduling.core.rules import spelled
 from scheduling.core.units import as_memory, gb
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The request on the nodes it is to have, or why there is none."""
+
+    request: ResourceRequest | None
+    errors: tuple[FieldError, ...] = ()
+
+
+def judge(wanted: ResourceRequest, counts: Counts, pool: Pool) -> Verdict:
+    """The request with its counts, if the pool could ever hold it; while no node is registered it always could (D14).
+
+    ``wanted`` says everything but the counts. A memory that no GPU has is its own refusal, so here it counts as the
+    largest there is: a count too large for that too is told at once.
+    """
+    split = _split(wanted, counts, pool)
+    errors = _mismatch(counts, split) if counts.disagree and split else ()
+    if pool.nodes and wanted.gpu_memory_min_mib > pool.largest_memory():
+        largest = replace(wanted, gpu_memory_min_mib=pool.largest_memory())
+        return Verdict(None, _count_errors(largest, counts, pool) or errors)
+    request = _with(wanted, split) if split else None
+    if request is None or (pool.nodes and not could_hold(pool, request)):
+        return Verdict(None, _count_errors(wanted, counts, pool) or (*errors, *_rule_errors(wanted, pool)))
+    errors += tuple(_partner_errors(wanted, pool))
+    return Verdict(None if errors else request, errors)
 
 
 def memory_errors(memory: int, pool: Pool) -> tuple[FieldError, ...]:
@@ -26,48 +55,155 @@ def memory_errors(memory: int, pool: Pool) -> tuple[FieldError, ...]:
     return (FieldError("gpu_memory_min", "no_such_memory", message, as_memory(largest)),)
 
 
-def place_errors(request: ResourceRequest, pool: Pool, *, count_field: str) -> tuple[FieldError, ...]:
-    """The refusals of a count or of rules that no place in the pool could hold; none while no node is registered.
-
-    A memory that no GPU has is left out of account, so that a count too large for any memory is told at once.
-    """
-    if not pool.nodes:
-        return ()
-    if request.gpu_memory_min_mib > pool.largest_memory():
-        return _count_errors(request, pool, memory=0, count_field=count_field)
-    errors = _count_errors(request, pool, memory=request.gpu_memory_min_mib, count_field=count_field)
-    return errors or _rule_errors(request, pool)
+def _split(wanted: ResourceRequest, counts: Counts, pool: Pool) -> Split | None:
+    """The nodes that were asked for, else the fewest that hold the count; without any node it is taken for one."""
+    if counts.asked is not None:
+        return counts.asked
+    count = counts.gpus or 1
+    return rooms_for(pool, wanted).split(count) if pool.nodes else Split(1, count)
 
 
-def _count_errors(request: ResourceRequest, pool: Pool, *, memory: int, count_field: str) -> tuple[FieldError, ...]:
-    with_memory = f" with at least {gb(memory)}" if memory else ""
-    if request.nvlink_required:
-        most, code, place = pool.largest_group(memory), "no_nvlink_group", "NVLink group"
-    else:
-        most, code, place = pool.largest_node(memory), "no_node", "node"
-    if request.gpus_per_node <= most:
-        return ()
-    if most == 0:
-        message = f"the pool has no {place} with GPUs{with_memory}; ask without nvlink_required"
-        if not request.nvlink_required:
-            message = f"the pool has no GPU{with_memory}"
-        return (FieldError(count_field, code, message, 0),)
-    message = (
-        f"no {place} has {request.gpus_per_node} GPUs{with_memory}; the largest has {most}: ask for at most {most} "
-        "(jobs over several nodes are not supported yet)"
+def _with(wanted: ResourceRequest, split: Split) -> ResourceRequest:
+    """The request with its counts. What concerns several nodes is dropped from a job of one."""
+    several = split.nodes > 1 or split.remainder > 0
+    in_group = wanted.nvlink_required or (not several and wanted.required_level == "nvlink_group")
+    return replace(
+        wanted,
+        gpu_count=split.nodes * split.per_node + split.remainder,
+        node_count=split.nodes,
+        gpus_per_node=split.per_node,
+        remainder=split.remainder,
+        nvlink_required=in_group,
+        required_level=wanted.required_level if several else None,
+        max_wait_for_level_s=wanted.max_wait_for_level_s if several else None,
+        allow_span=wanted.allow_span and split.per_node > 1,
     )
-    return (FieldError(count_field, code, message, most),)
 
 
-def _rule_errors(request: ResourceRequest, pool: Pool) -> tuple[FieldError, ...]:
-    """The refusal when the counts and the memory are there, but not where the required rules hold."""
-    installed = frozenset(pool.cell_index)
-    if fits(pool, request, free=installed, eligible=suitable(pool, request)):
+def _mismatch(counts: Counts, split: Split) -> tuple[FieldError, ...]:
+    product = split.nodes * split.per_node
+    message = (
+        f"gpu_count must be node_count * gpus_per_node: {counts.gpus} is not {split.nodes} * {split.per_node} = "
+        f"{product}; give numbers that agree, or leave one of them out"
+    )
+    return (FieldError("gpu_count", "mismatch", message, product),)
+
+
+def _count_errors(wanted: ResourceRequest, counts: Counts, pool: Pool) -> tuple[FieldError, ...]:
+    """The refusals of counts that no place of this memory and topology could hold, whatever the required rules."""
+    bare = replace(wanted, affinity=())
+    rooms, asked = rooms_for(pool, bare), counts.asked
+    if not rooms.scopes and wanted.nvlink_exclusive and rooms_for(pool, replace(bare, nvlink_exclusive=False)).scopes:
+        message = (
+            "no NVLink group lies wholly on one node, so none can be taken whole; ask without nvlink_exclusive, or "
+            "without nvlink_required where whole groups are the rule of the pool"
+        )
+        return (FieldError("nvlink_exclusive", "no_nvlink_group", message),)
+    if asked is None:
+        count = counts.gpus or 1
+        if rooms.split(count) is not None:
+            return ()
+        several = rooms.most_nodes(1) > 1
+        told = _count_message(wanted, count, rooms.most(), several=several)
+        return (FieldError("gpu_count", _code(wanted, several=several), told, rooms.most()),)
+    if rooms.holds(asked.nodes, asked.per_node):
         return ()
-    bare = replace(request, affinity=())
-    if not fits(pool, bare, free=installed, eligible=suitable(pool, bare)):
-        message = "no NVLink group lies wholly on one node, so none can be taken whole; ask without nvlink_exclusive"
-        return (FieldError("nvlink_exclusive", "no_nvlink_group", message, None),)
-    rules = "; ".join(spelled(term) for term in request.required_terms)
-    message = f"nothing installed could hold the job where its required rules hold ({rules}); loosen them"
+    fits = _nearest(rooms, asked, keep_nodes=counts.per_node is None)
+    changed = {
+        "node_count": (counts.nodes, fits.nodes, asked.nodes),
+        "gpus_per_node": (counts.per_node, fits.per_node, asked.per_node),
+        "gpu_count": (counts.gpus, fits.nodes * fits.per_node, counts.gpus),
+    }
+    return tuple(
+        FieldError(
+            field,
+            _code(wanted, several=asked.nodes > 1 and field != "gpus_per_node"),
+            _message(wanted, asked, fits, field=field),
+            limit,
+        )
+        for field, (sent, limit, value) in changed.items()
+        if sent is not None and limit != value
+    )
+
+
+def _nearest(rooms: Rooms, asked: Split, *, keep_nodes: bool) -> Split:
+    """The largest that fits and keeps one of the two numbers, the nodes first or the GPUs on each; else the smaller
+    of both."""
+    nodes, per_node = rooms.most_nodes(asked.per_node), rooms.most_per_node(asked.nodes)
+    if per_node and (keep_nodes or not nodes):
+        return Split(asked.nodes, per_node)
+    if nodes:
+        return Split(nodes, asked.per_node)
+    largest = rooms.most_per_node(1)
+    return Split(rooms.most_nodes(largest) if largest else 0, largest)
+
+
+def _code(wanted: ResourceRequest, *, several: bool) -> str:
+    if wanted.nvlink_required or wanted.required_level == "nvlink_group":
+        return "no_nvlink_group"
+    return "no_capacity" if several or wanted.allow_span else "no_node"
+
+
+def _lacks(wanted: ResourceRequest, *, several: bool) -> str:
+    """Which boundary is too small, as the beginning of a sentence."""
+    if wanted.nvlink_required or wanted.required_level == "nvlink_group":
+        return "no NVLink group has"
+    if several or wanted.allow_span:
+        return "no rack has" if wanted.required_level == "rack" else "the pool doesn't have"
+    return "no node has"
+
+
+def _memory_word(wanted: ResourceRequest) -> str:
+    return f" with at least {gb(wanted.gpu_memory_min_mib)}" if wanted.gpu_memory_min_mib else ""
+
+
+def _nothing(wanted: ResourceRequest) -> str:
+    what = f"GPUs{_memory_word(wanted)}"
+    if wanted.nvlink_required:
+        whole = " that lies wholly on one node" if wanted.nvlink_exclusive else ""
+        return f"the pool has no NVLink group{whole} with {what}; ask without nvlink_required"
+    if wanted.required_level == "nvlink_group":
+        return f"the pool has no NVLink group with {what}; ask without required_level"
+    return f"the pool has no {what}"
+
+
+def _count_message(wanted: ResourceRequest, count: int, most: int, *, several: bool) -> str:
+    if not most:
+        return _nothing(wanted)
+    return f"{_lacks(wanted, several=several)} room for {count} GPUs{_memory_word(wanted)}: ask for at most {most}"
+
+
+def _message(wanted: ResourceRequest, asked: Split, fits: Split, *, field: str) -> str:
+    if not fits.nodes or not fits.per_node:
+        return _nothing(wanted)
+    limit = {"node_count": fits.nodes, "gpus_per_node": fits.per_node}.get(field, fits.nodes * fits.per_node)
+    lacks, gpus = _lacks(wanted, several=asked.nodes > 1), f"{asked.per_node} GPUs{_memory_word(wanted)}"
+    if asked.nodes == 1:
+        return f"{lacks} {gpus}; the largest has {limit}: ask for at most {limit}"
+    return (
+        f"{lacks} {asked.nodes} nodes with {gpus} each; {fits.nodes} with {fits.per_node} would fit: "
+        f"ask for {field} of at most {limit}"
+    )
+
+
+def _rule_errors(wanted: ResourceRequest, pool: Pool) -> tuple[FieldError, ...]:
+    """The refusal when the counts and the memory are there, but not where the required rules hold."""
+    most = rooms_for(pool, wanted).most()
+    there = f"; at most {most} GPUs would be placed there" if most else ""
+    rules = "; ".join(spelled(term) for term in wanted.required_terms)
+    message = f"nothing installed could hold the job where its required rules hold ({rules}){there}; loosen them"
     return (FieldError("affinity.required", "unsatisfiable_rule", message, None),)
+
+
+def _partner_errors(wanted: ResourceRequest, pool: Pool) -> Iterator[FieldError]:
+    """A refusal of being near a group in a kind of place that no installed GPU is in."""
+    near = wanted.near
+    if near is None or not pool.nodes:
+        return
+    present = {"node": True, "nvlink_group": bool(pool.by_group), "rack": any(node.rack_id for node in pool.nodes)}
+    if present[near.level]:
+        return
+    known = tuple(level for level in PLACES if present[level])
+    what = "NVLink groups" if near.level == "nvlink_group" else "racks with a name"
+    message = f"the pool has no {what}, so nothing can be near another job in one; with.level may be {', '.join(known)}"
+    yield FieldError("with.level", "unsatisfiable_rule", message, known)

@@ -1,108 +1,265 @@
 """Why does it wait? Reasons with numbers, and changes under which it would start now, each of them tried.
 
-Everything but the rank is the same for jobs of one fit class, so a cycle asks once per class.
+Everything but the rank is the same for jobs of one shape, level and blocking set of promises, so it is asked once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from scheduling.core.feasibility import spelled, suitable
-from scheduling.core.placement import fits
-from scheduling.core.plan import Number, Reason, Start
-from scheduling.core.pool import Gpu, Pool
+from scheduling.core.alternatives import Alternative, alternatives, longest_now
+from scheduling.core.feasibility import could_hold, empty_room
+from scheduling.core.ordering import rank_key
+from scheduling.core.placement import find
+from scheduling.core.plan import Hold, Number, Reason
+from scheduling.core.reservations import Asked, earliest
 from scheduling.core.resources import ResourceRequest
+from scheduling.core.room import Wanted
+from scheduling.core.rules import spelled
+from scheduling.core.scarcity import most_in_one_place, shortage
 from scheduling.core.snapshot import WaitingJob
-from scheduling.core.units import gb
+from scheduling.core.waiting import Queued
+from scheduling.core.words import gpus_in_words, wanted_in_words
+
+if TYPE_CHECKING:
+    from scheduling.core.bookings import Bookings
+    from scheduling.core.held import Nominee
+    from scheduling.core.scheduler import Scheduler
 
 # Estimates are rounded up to this, so that a reason does not change with every tick.
 ESTIMATE_STEP_MS = 60_000
 Numbers = tuple[tuple[str, Number], ...]
 
 
-@dataclass(frozen=True)
-class Scene:
-    """What the cycle leaves behind.
-
-    ``usable``: GPUs that may get work, held or not. ``before`` and ``after``: free ones at its start and end.
-    ``returning``: those taken back in it, free from the next one on. ``releases``: by which instant each held GPU
-    is free at the latest.
-    """
-
-    pool: Pool
-    usable: frozenset[str]
-    before: frozenset[str]
-    after: frozenset[str]
-    returning: frozenset[str]
-    releases: Mapping[str, int]
-
-
 def starting_soon(taken_back: int = 0) -> Reason:
     """The reason of a job that nothing hinders: the next pass of the scheduler starts it."""
     if not taken_back:
         return Reason("STARTING", "Starting soon: the next pass of the scheduler looks at it.")
-    message = f"Starting soon: {_gpus(taken_back)} just taken back become free with the next pass of the scheduler."
+    message = f"Starting soon: {gpus_in_words(taken_back)} just taken back become free with the next pass."
     return Reason("STARTING", message, (("taken_back", taken_back),))
 
 
-def backing_off(job: WaitingJob) -> Reason:
-    """The reason of a job that waits out the pause after an infrastructure failure (D13)."""
+def asleep(job: WaitingJob) -> Reason:
+    """The reason of a job whose time has not come: its owner's ``not_before``, or the pause after a failure (D13)."""
+    if job.not_before_ms > job.eligible_at_ms:
+        return Reason("NOT_BEFORE", "Its owner wants it to start later.", (("until_ms", job.not_before_ms),))
     message = "Waits a while after an infrastructure failure; then it is placed like any other."
     return Reason("BACKOFF", message, (("until_ms", job.eligible_at_ms),))
 
 
-def behind(first: str) -> Reason:
-    """The reason of a job that would have fitted before this cycle; ``first`` started ahead of it."""
-    message = "It would fit, but jobs ahead of it in the queue took the GPUs in this pass."
-    return Reason("BEHIND", message, (("first", first),))
+def nominated(nominee: Nominee, scheduler: Scheduler) -> Reason:
+    """The reason of a job that waits for its victims to save."""
+    holders = [scheduler.holder[gpu] for gpu in nominee.gpus]
+    victims = sorted({held.id for held in holders if held is not None})
+    numbers: Numbers = (
+        ("victims", len(victims)),
+        ("gpus", len(nominee.gpus)),
+        ("deadline_ms", nominee.deadline_ms),
+        *(("victim", victim) for victim in victims[:1]),
+    )
+    message = (
+        f"{gpus_in_words(len(nominee.gpus))} are kept for it; {len(victims)} running "
+        f"{'job saves its' if len(victims) == 1 else 'jobs save their'} work first."
+    )
+    return Reason("PREEMPTING", message, numbers)
 
 
-def reasons(
-    scene: Scene, request: ResourceRequest, *, excluded: frozenset[str], starts: Sequence[Start]
-) -> tuple[Reason, ...]:
-    """Why a job of this request was not placed. ``excluded``: GPUs it avoids; ``starts``: what this cycle placed."""
-    hopeless = _never_now(scene, request)
-    if hopeless is not None:
-        return (hopeless,)
-    eligible = suitable(scene.pool, request) - excluded
-    if scene.returning and fits(scene.pool, request, free=scene.after | scene.returning, eligible=eligible):
-        return (starting_soon(len(scene.returning)),)
-    found: list[Reason] = []
-    first = next((start.job for start in starts if not eligible.isdisjoint(start.gpus)), None)
-    if first is not None and fits(scene.pool, request, free=scene.before, eligible=eligible):
-        found.append(behind(first))
-    found.append(_only_a_rule(scene, request, excluded) or _short(scene, request, excluded))
-    return tuple(found)
+class Explainer:
+    """The reasons of what waits after a cycle. Answers are kept: it is one state of the scheduler that it explains."""
 
+    def __init__(self, scheduler: Scheduler) -> None:
+        if scheduler.last is None:
+            raise ValueError("only what a cycle has looked at can be explained: call cycle() first")
+        self._scheduler = scheduler
+        self.cycle = scheduler.last
+        self._known: dict[object, tuple[Reason, ...]] = {}
+        self._bookings: dict[int, Bookings] = {}
 
-def _never_now(scene: Scene, request: ResourceRequest) -> Reason | None:
-    """The reason when even an empty pool would not do, as it is installed or as it is healthy."""
-    pool, wanted = scene.pool, _wanted(request)
-    if not pool.nodes:
-        return Reason("NO_NODES", f"No node is registered. The job wants {wanted} and waits for the first nodes.")
-    suited, installed = suitable(pool, request), frozenset(pool.cell_index)
-    if not fits(pool, request, free=installed, eligible=suited):
+    def of(self, job_id: str) -> tuple[Reason, ...]:
+        """Why the job waits. KeyError for one that doesn't."""
+        scheduler = self._scheduler
+        if job_id in scheduler.sleeping:
+            return (asleep(scheduler.sleeping[job_id]),)
+        if job_id in scheduler.nominees:
+            return (nominated(scheduler.nominees[job_id], scheduler),)
+        return self.of_queued(scheduler.waiting.by_id[job_id])
+
+    def of_queued(self, queued: Queued) -> tuple[Reason, ...]:
+        """Why a job of the queue waits."""
+        key = self.class_of(queued)
+        if key not in self._known:
+            self._known[key] = self._reasons(queued)
+        return self._known[key]
+
+    def class_of(self, queued: Queued) -> object:
+        """Equal for jobs that wait for the same reasons."""
+        pins = self.bookings(queued).pins(queued.owner[1], queued.duration_ms)
+        promised = self.is_promised(queued)
+        evicts = self._scheduler.may_evict(queued.job)
+        return (
+            queued.level, id(queued.shape), id(pins), queued.owner[0] if evicts else "", queued.id if promised else "",
+        )  # fmt: skip
+
+    def bookings(self, queued: Queued) -> Bookings:
+        """What was promised to others before this job's turn came: to its level and those above."""
+        known = self._bookings.get(queued.level)
+        if known is None:
+            known = self._bookings[queued.level] = self.cycle.bookings_above(queued.level)
+        if self.is_promised(queued):
+            return self.cycle.bookings_before(queued)
+        return known
+
+    def is_promised(self, queued: Queued) -> bool:
+        """Whether the job holds a reservation."""
+        return queued in self.cycle.promised.get(queued.level, ()) or queued in self.cycle.promised_to_aged
+
+    def alternatives(self, queued: Queued) -> list[Alternative]:
+        """Changes of the request with which it would start now."""
+        scheduler = self._scheduler
+        exclusive = scheduler.policy.nvlink_mode == "exclusive"
+        return list(alternatives(scheduler.room, self.bookings(queued), queued, all_exclusive=exclusive))
+
+    def starts_by(self, queued: Queued) -> tuple[int, list[int]] | None:
+        """(instant, GPUs): when and where it could start at the latest if nothing else was ahead of it."""
+        scheduler = self._scheduler
+        asked = Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
+        found = earliest(scheduler.room, scheduler.releases, self.bookings(queued), asked)
+        return None if found is None else (max(found[0], self.cycle.now_ms), found[1])
+
+    def _reasons(self, queued: Queued) -> tuple[Reason, ...]:
+        self.cycle.refresh(queued.shape)
+        hopeless = self._never_now(queued)
+        if hopeless is not None:
+            return (hopeless,)
+        returning = self.cycle.returning
+        if returning and self._fits_with(returning, queued):
+            return (starting_soon(sum(mask.bit_count() for mask in returning.values())),)
+        found: list[Reason] = []
+        behind = self._behind(queued)
+        if behind is not None:
+            found.append(behind)
+        obstacle = self._partner(queued) or self._promised_away(queued) or self._only_a_rule(queued)
+        found.append(obstacle or self._short(queued))
+        if self._scheduler.may_evict(queued.job):
+            message = "It may evict others, but no set of victims would make room, or waiting is as fast."
+            found.append(Reason("NO_VICTIMS", message))
+        return tuple(found)
+
+    def _never_now(self, queued: Queued) -> Reason | None:
+        """The reason when even an empty pool would not do, as it is installed or as it is healthy."""
+        scheduler, request = self._scheduler, queued.shape.request
+        words = wanted_in_words(request)
+        if not scheduler.pool.nodes:
+            return Reason("NO_NODES", f"No node is registered. The job wants {words} and waits for the first nodes.")
         bare = replace(request, affinity=request.preferred_terms)
-        if request.required_terms and fits(pool, bare, free=installed, eligible=suitable(pool, bare)):
-            return _rule(request, f"The pool has {wanted}, but none where the required rules hold")
-        numbers: Numbers = (("need", request.gpu_count), ("installed", _most(pool, request, suited)))
-        return Reason("NO_INVENTORY", f"The pool no longer has {wanted} installed; more must be added.", numbers)
-    if not fits(pool, request, free=scene.usable, eligible=suited):
-        most = _most(pool, request, suited & scene.usable)
-        numbers = (("need", request.gpu_count), ("healthy", most), ("installed", _most(pool, request, suited)))
-        message = f"The pool has {wanted}, but too few of them are healthy and on nodes that take work: {most} at most."
-        return Reason("UNHEALTHY_CAPACITY", message, numbers)
-    return None
+        if not could_hold(scheduler.pool, request):
+            if request.required_terms and could_hold(scheduler.pool, bare):
+                return _rule(request, f"The pool has {words}, but none where the required rules hold")
+            numbers: Numbers = (("need", request.gpu_count), ("installed", self._most(request, healthy=False)))
+            return Reason("NO_INVENTORY", f"The pool no longer has {words} installed; more must be added.", numbers)
+        if find(scheduler.usable_room, Wanted(request)) is None:
+            most = self._most(request, healthy=True)
+            numbers = (
+                ("need", request.gpu_count), ("healthy", most), ("installed", self._most(request, healthy=False)),
+            )  # fmt: skip
+            message = (
+                f"The pool has {words}, but too few of them are healthy and on nodes that take work: {most} at most."
+            )
+            return Reason("UNHEALTHY_CAPACITY", message, numbers)
+        return None
+
+    def _most(self, request: ResourceRequest, *, healthy: bool) -> int:
+        """The most suitable GPUs that one place has, or for several nodes all of them: installed, or taking work."""
+        scheduler = self._scheduler
+        return most_in_one_place(scheduler.usable_room if healthy else empty_room(scheduler.pool), Wanted(request))
+
+    def _fits_unconfined(self, queued: Queued) -> bool:
+        """Whether the job would fit now if no rule about groups of jobs held it back."""
+        old = queued.shape.wanted
+        free = Wanted(queued.shape.request, avoid_gpus=old.avoid_gpus, avoid_nodes=old.avoid_nodes)
+        pins = self.bookings(queued).pins(queued.owner[1], queued.duration_ms)
+        return find(self._scheduler.room, free, pins) is not None
+
+    def _fits_with(self, cells: dict[int, int], queued: Queued) -> bool:
+        """Whether it would fit if these GPUs were free too."""
+        room = self._scheduler.room
+        opened = {cell: mask & room.usable[cell] & ~room.free[cell] for cell, mask in cells.items()}
+        opened = {cell: mask for cell, mask in opened.items() if mask}
+        room.give(opened)
+        fits = find(room, queued.shape.wanted, self.bookings(queued).pins(queued.owner[1], queued.duration_ms))
+        room.take(opened)
+        return fits is not None
+
+    def _behind(self, queued: Queued) -> Reason | None:
+        starts = self.cycle.starts
+        if not starts or not self._fits_with(self.cycle.taken, queued):
+            return None
+        message = "It would fit, but jobs ahead of it in the queue took the GPUs in this pass."
+        return Reason("BEHIND", message, (("first", starts[0].job),))
+
+    def _partner(self, queued: Queued) -> Reason | None:
+        near = queued.shape.request.near
+        if near is None or near.group == queued.job.group or self._scheduler.groups.partners(near.group):
+            return None
+        message = f"It is to run beside a job of group {near.group}, and none of them runs."
+        return Reason("NO_PARTNER", message, (("group", near.group), ("level", near.level)))
+
+    def _promised_away(self, queued: Queued) -> Reason | None:
+        """RESERVED or WINDOW when it fits on GPUs that are free, but promised from before its end on."""
+        scheduler, bookings = self._scheduler, self.bookings(queued)
+        longest = longest_now(scheduler.room, bookings, queued)
+        if longest <= 0 and find(scheduler.room, queued.shape.wanted) is None:
+            return None
+        project, duration = queued.owner[1], queued.duration_ms
+        blocking = [each for each in bookings.blocking(project) if each.start_ms < self.cycle.now_ms + duration]
+        windows = [each for each in blocking if each.window]
+        seconds = longest // 1000
+        changes = tuple(self.alternatives(queued))
+        numbers: Numbers = (("fits_if_at_most_s", seconds), *_numbers(changes), *self._earliest(queued))
+        hint = f" It would start now with a max_duration of at most {seconds} s." if seconds else ""
+        if len(windows) == len(blocking):
+            message = f"It fits, but an operator's window closes the GPUs before it would end.{hint}"
+            return Reason("WINDOW", message, (("windows", len(windows)), *numbers))
+        holders = [each.reservation.job for each in self.cycle.promises_in(blocking)]
+        message = f"It fits, but the GPUs are kept for {len(holders)} job(s) ahead of it that need more at once.{hint}"
+        return Reason("RESERVED", message, (*(("held_for", job) for job in holders[:1]), *numbers))
+
+    def _only_a_rule(self, queued: Queued) -> Reason | None:
+        request = queued.shape.request
+        if not (request.required_terms or request.apart or request.near or queued.shape.wanted.confined):
+            return None
+        if any(change.name == "without_rule" for change in self.alternatives(queued)):
+            return _rule(request, "It would start now on other GPUs, but the required rules don't hold there")
+        if queued.shape.wanted.confined is not None and self._fits_unconfined(queued):
+            message = "It would start now on other GPUs, but rules about groups of jobs keep it away from there."
+            rules = [rule for rule in (request.apart, request.near) if rule is not None]
+            numbers = tuple(("group", rule.group) for rule in rules[:1])
+            return Reason("RULE", message, numbers)
+        return None
+
+    def _short(self, queued: Queued) -> Reason:
+        """Too little is free: how much is missing where, by when that may change, what would help."""
+        changes = tuple(self.alternatives(queued))
+        code, message, numbers = shortage(self._scheduler.room, queued.shape.wanted)
+        hint = f" It would start now with {', or '.join(change.words for change in changes)}." if changes else ""
+        return Reason(code, message + hint, (*numbers, *self._earliest(queued), *_numbers(changes)))
+
+    def _earliest(self, queued: Queued) -> Numbers:
+        """Where and when, by the ``max_duration`` of what runs, enough GPUs are free for it."""
+        found = self.starts_by(queued)
+        if found is None:
+            return ()
+        inventory = self._scheduler.inventory
+        cells = sorted(inventory.cells_of_gpus(found[1]))
+        request = queued.shape.request
+        place = inventory.group_of[cells[0]] if request.nvlink_required else inventory.nodes_of(found[1])[0]
+        rounded = -(-found[0] // ESTIMATE_STEP_MS) * ESTIMATE_STEP_MS
+        return (("earliest_domain", place), ("earliest_at_ms", rounded))
 
 
-def _only_a_rule(scene: Scene, request: ResourceRequest, excluded: frozenset[str]) -> Reason | None:
-    if not request.required_terms:
-        return None
-    bare = replace(request, affinity=request.preferred_terms)
-    if not fits(scene.pool, bare, free=scene.after, eligible=suitable(scene.pool, bare) - excluded):
-        return None
-    return _rule(request, "It would start now on other GPUs, but the required rules don't hold there")
+def _numbers(changes: tuple[Alternative, ...]) -> Numbers:
+    return tuple((change.name, change.value) for change in changes)
 
 
 def _rule(request: ResourceRequest, why: str) -> Reason:
@@ -110,107 +267,8 @@ def _rule(request: ResourceRequest, why: str) -> Reason:
     return Reason("RULE", f"{why}: {rules}.", (("rules", rules),))
 
 
-def _short(scene: Scene, request: ResourceRequest, excluded: frozenset[str]) -> Reason:
-    """BUSY when fewer suitable GPUs are free than needed, FRAGMENTED when enough are but in no single place."""
-    eligible = suitable(scene.pool, request) - excluded
-    domains = list(_domains(scene, request, eligible))
-    need, free = request.gpu_count, len(scene.after & eligible)
-    nearest = min(domains, key=lambda domain: domain.short)
-    changes = tuple(_changes(scene, request, excluded))
-    numbers: Numbers = (
-        ("need", need),
-        ("free", free),
-        ("best_domain", nearest.name),
-        ("best_free", nearest.free),
-        ("short", nearest.short),
-        *_earliest(domains),
-        *((key, value) for key, value, _ in changes),
-    )
-    hint = f" It would start now with {', or '.join(text for _, _, text in changes)}." if changes else ""
-    place, want = _place_word(request), _wanted(request)
-    if free >= need:
-        message = f"Enough GPUs are free ({free}), but not in one {place}: {nearest.name} is {nearest.short} short."
-        return Reason("FRAGMENTED", f"{message} It needs {want}.{hint}", numbers)
-    message = f"Needs {want}; {free} suitable free. The nearest {place} is {nearest.name}, {nearest.short} short."
-    return Reason("BUSY", message + hint, numbers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Domain:
-    """A place that could hold the request when empty: GPUs free in it, how many are short, by when enough are free."""
-
-    name: str
-    free: int
-    short: int
-    enough_at_ms: int
-
-
-def _domains(scene: Scene, request: ResourceRequest, eligible: frozenset[str]) -> Iterator[_Domain]:
-    usable = eligible & scene.usable
-    for name, members in _places(scene.pool, request):
-        suited = [gpu for gpu in members if gpu.uuid in usable]
-        if request.nvlink_exclusive:
-            if any(gpu.uuid not in scene.usable for gpu in members) or len(suited) < request.gpus_per_node:
-                continue
-            suited, need = list(members), len(members)
-        else:
-            need = request.gpus_per_node
-        if len(suited) < need:
-            continue
-        times = sorted(0 if gpu.uuid in scene.after else scene.releases[gpu.uuid] for gpu in suited)
-        free = times.count(0)
-        yield _Domain(name, free, need - free, times[need - 1])
-
-
-def _places(pool: Pool, request: ResourceRequest) -> list[tuple[str, tuple[Gpu, ...]]]:
-    """The boundaries a job of this request may not cross, by name, in canonical order."""
-    if request.nvlink_exclusive:
-        return [(cell.group, cell.gpus) for cell in pool.cells if cell.group is not None and cell.whole_group]
-    if request.nvlink_required:
-        return [(cell.group, cell.gpus) for cell in pool.cells if cell.group is not None]
-    return list(pool.by_node.items())
-
-
-def _earliest(domains: Sequence[_Domain]) -> Numbers:
-    """Where and when, by the ``max_duration`` of what runs, enough GPUs of one place are free."""
-    soonest = min(domains, key=lambda domain: domain.enough_at_ms)
-    rounded = -(-soonest.enough_at_ms // ESTIMATE_STEP_MS) * ESTIMATE_STEP_MS
-    return (("earliest_domain", soonest.name), ("earliest_at_ms", rounded))
-
-
-def _changes(scene: Scene, request: ResourceRequest, excluded: frozenset[str]) -> Iterator[tuple[str, Number, str]]:
-    """Changes of the request with which it was placed on a copy of what is free: key, value and words."""
-
-    def would_start(changed: ResourceRequest) -> bool:
-        return fits(scene.pool, changed, free=scene.after, eligible=suitable(scene.pool, changed) - excluded)
-
-    for count in range(request.gpu_count - 1, 0, -1):
-        if would_start(replace(request, gpu_count=count, gpus_per_node=count)):
-            yield "gpus_at_most", count, f"at most {_gpus(count)}"
-            break
-    if request.nvlink_required and would_start(replace(request, nvlink_required=False, nvlink_exclusive=False)):
-        yield "without_nvlink", 1, "no need for NVLink"
-    sizes = {gpu.memory_mib for gpu in scene.pool.installed if gpu.uuid in scene.after}
-    for size in sorted((size for size in sizes if size < request.gpu_memory_min_mib), reverse=True):
-        if would_start(replace(request, gpu_memory_min_mib=size)):
-            yield "memory_at_most_mib", size, f"gpu_memory_min of at most {gb(size)}"
-            break
-
-
-def _most(pool: Pool, request: ResourceRequest, among: frozenset[str]) -> int:
-    """The most GPUs ``among`` these that one place has."""
-    return max((sum(gpu.uuid in among for gpu in gpus) for _, gpus in _places(pool, request)), default=0)
-
-
-def _wanted(request: ResourceRequest) -> str:
-    memory = f" with at least {gb(request.gpu_memory_min_mib)}" if request.gpu_memory_min_mib else ""
-    whole = ", the whole group for itself" if request.nvlink_exclusive else ""
-    return f"{_gpus(request.gpu_count)}{memory} in one {_place_word(request)}{whole}"
-
-
-def _place_word(request: ResourceRequest) -> str:
-    return "NVLink group" if request.nvlink_required else "node"
-
-
-def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"
+def holds_of(scheduler: Scheduler) -> tuple[Hold, ...]:
+    """A Hold for every job that waits, by rank."""
+    explainer = Explainer(scheduler)
+    waiting = sorted(scheduler.everyone_waiting(), key=lambda job: rank_key(job, scheduler.share))
+    return tuple(Hold(job.id, explainer.of(job.id), rank) for rank, job in enumerate(waiting, 1))

@@ -6,20 +6,20 @@ inside one level the order by score is the order by r ascending, which is the de
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Iterable
 
+from scheduling.core.ledger import MICRO, Clock, Entity, Key, Ledger
 from scheduling.core.plan import Score, Scores
 from scheduling.core.policy import Policy
-from scheduling.core.pool import Pool
-from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
+from scheduling.core.pool import Gpu
+from scheduling.core.snapshot import Snapshot, Usage
 
 HOUR_MS = 3_600_000
-Key = TypeVar("Key")
 Ratios = tuple[float, float, float]
+Owner = tuple[str, str, str]  # queue, project, user
+_EVERYONE = ""
 
 
 def window_ms(policy: Policy) -> float:
@@ -29,16 +29,6 @@ def window_ms(policy: Policy) -> float:
     return policy.share_window_s * 1000.0
 
 
-def shares(total: float, weights: Mapping[Key, float]) -> dict[Key, float]:
-    """``total`` divided by weight; all zero when every weight is zero.
-
-    A part below one GPU-ms, the unit of consumption, is zero: dividing by it could leave the finite numbers (D4).
-    """
-    whole = math.fsum(weights.values())
-    parts = {key: total * weight / whole if whole > 0 else 0.0 for key, weight in weights.items()}
-    return {key: part if part >= 1.0 else 0.0 for key, part in parts.items()}
-
-
 def score_of(priority: int, *, target: float, consumed: float) -> float | None:
     """The specification's formula, unrounded and unclamped; None when the target is 0 (D4)."""
     if target <= 0:
@@ -46,89 +36,233 @@ def score_of(priority: int, *, target: float, consumed: float) -> float | None:
     return priority * (1.0 + (target - consumed) / target)
 
 
-def charge_of(policy: Policy, pool: Pool, gpus: Iterable[str], *, remaining_s: int) -> int:
-    """GPU-ms these GPUs may still use in ``remaining_s``, times the billing weight of their models (D5)."""
-    known = pool.gpu_by_uuid
-    weights = (policy.billing.get(known[gpu].model, 1.0) if gpu in known else 1.0 for gpu in gpus)
-    return round(math.fsum(weights) * max(0, remaining_s) * 1000)
+def billing_micro(policy: Policy, gpus: Iterable[Gpu]) -> int:
+    """Millionths of the billing weight of these GPUs together (D5)."""
+    return sum(round(policy.billing.get(gpu.model, 1.0) * MICRO) for gpu in gpus)
 
 
-@dataclass
-class Ledger(Generic[Key]):
-    """One kind of entity within one cycle: targets stand, consumption grows as jobs are placed. All in GPU-ms."""
+class Run:
+    """Something that consumes: a running job, or one whose GPUs are being freed."""
 
-    targets: Mapping[Key, float]
-    used: Mapping[Key, int]
-    in_flight: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
+    __slots__ = ("end_ms", "ending", "micro", "owner", "start_ms")
 
-    def consumed(self, key: Key) -> int:
-        """What was used and what may still be used by what runs or was just placed."""
-        return self.used.get(key, 0) + self.in_flight.get(key, 0)
-
-    def ratio(self, key: Key) -> float:
-        """consumed / target, infinite when the target is 0. Rounded, so that equal sums tie whatever the weights."""
-        target = self.targets.get(key, 0.0)
-        return round(self.consumed(key) / target, 12) if target > 0 else math.inf
-
-    def score(self, key: Key, priority: int) -> Score:
-        """The entity's numbers for a job of this priority, in GPU-hours."""
-        target, consumed = self.targets.get(key, 0.0), self.consumed(key)
-        return Score(
-            target_gpu_h=target / HOUR_MS,
-            consumed_gpu_h=consumed / HOUR_MS,
-            in_flight_gpu_h=self.in_flight.get(key, 0) / HOUR_MS,
-            deficit=(target - consumed) / target if target > 0 else None,
-            score=score_of(priority, target=target, consumed=consumed),
-        )
+    def __init__(self, owner: Owner, micro: int, start_ms: int, *, end_ms: int) -> None:
+        self.owner, self.micro, self.start_ms, self.end_ms = owner, micro, start_ms, end_ms
+        self.ending = False
 
 
 class FairShare:
-    """The three ledgers of one cycle, from a snapshot; ``charge`` moves them as the cycle places jobs."""
+    """The three ledgers, read at one instant that only moves forward. All amounts in GPU-ms."""
 
-    def __init__(self, snapshot: Snapshot, *, taken_back: frozenset[str] = frozenset()) -> None:
-        """``taken_back``: attempts that end in this cycle; they stay active and use nothing more."""
-        policy, pool, usage = snapshot.policy, snapshot.pool, snapshot.usage
-        active: tuple[LiveAttempt | WaitingJob, ...] = snapshot.waiting + snapshot.live
-        users = {(member.project, member.user) for member in active}
+    def __init__(self, policy: Policy, capacity: int, usage: Usage, *, now_ms: int) -> None:
+        """``capacity``: installed GPUs. Members and runs are told one by one."""
+        total = capacity * window_ms(policy)
+        self._policy = policy
+        self.clock = Clock(round(policy.half_life_s * 1000), now_ms)
+        self._uses = tuple(name in policy.ledgers for name in ("queue", "project", "user"))
+        self.queues: Ledger[str] = Ledger(
+            usage.queue, lambda key: _queue_weight(policy, key), lambda key: total,
+            family=lambda key: _EVERYONE, clock=self.clock,
+        )  # fmt: skip
+        self.projects: Ledger[str] = Ledger(
+            usage.project, lambda key: policy.project_weights.get(key, 1.0), lambda key: total,
+            family=lambda key: _EVERYONE, clock=self.clock,
+        )  # fmt: skip
+        self.users: Ledger[tuple[str, str]] = Ledger(
+            usage.user, lambda key: policy.user_weights.get(key, 1.0), lambda key: self.projects.target(key[0]),
+            family=lambda key: key[0], clock=self.clock,
+        )  # fmt: skip
+        self._runs: dict[Run, None] = {}
+        self._ends: list[tuple[int, int, Run]] = []
+        self._count = 0
+        self._this_cycle: list[Run] = []
 
-        capacity = len(pool.installed) * window_ms(policy)
-        queue_weights = {member.queue: _queue_weight(policy, member.queue) for member in active}
-        project_weights = {project: policy.project_weights.get(project, 1.0) for project, _ in users}
-        projects = shares(capacity, project_weights)
-        people: dict[tuple[str, str], float] = {}
-        for project, target in projects.items():
-            members = {key: policy.user_weights.get(key, 1.0) for key in users if key[0] == project}
-            people |= shares(target, members)
-
-        self._policy, self._pool = policy, pool
-        self.queues = Ledger(shares(capacity, queue_weights), usage.queue)
-        self.projects = Ledger(projects, usage.project)
-        self.users = Ledger(people, usage.user)
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> FairShare:
+        """The ledgers of a snapshot: everything that waits or runs, at its instant."""
+        share = cls(snapshot.policy, len(snapshot.pool.installed), snapshot.usage, now_ms=snapshot.now_ms)
+        known = snapshot.pool.gpu_by_uuid
+        for job in snapshot.waiting:
+            share.join((job.queue, job.project, job.user))
         for attempt in snapshot.live:
-            if attempt.attempt not in taken_back:
-                self.charge(attempt, attempt.gpus)
+            owner = (attempt.queue, attempt.project, attempt.user)
+            micro = attempt.billing_micro
+            if micro is None:
+                micro = billing_micro(snapshot.policy, (known[gpu] for gpu in attempt.gpus if gpu in known))
+            share.join(owner)
+            share.start(Run(owner, micro, attempt.granted_ms, end_ms=attempt.end_ms))
+        share.move(snapshot.now_ms)
+        return share
 
-    def charge(self, job: WaitingJob | LiveAttempt, gpus: Iterable[str]) -> None:
-        """What ``job`` may still use on ``gpus`` counts as consumed from now on (D5)."""
-        amount = charge_of(self._policy, self._pool, gpus, remaining_s=job.remaining_s)
-        self.queues.in_flight[job.queue] += amount
-        self.projects.in_flight[job.project] += amount
-        self.users.in_flight[(job.project, job.user)] += amount
+    def move(self, now_ms: int) -> None:
+        """The ledgers are read at ``now_ms`` from now on."""
+        clock = self.clock
+        for run in self._this_cycle:
+            self._stop_ending(run)
+        self._this_cycle.clear()
+        if clock.move(now_ms):
+            for entity in self._entities():
+                entity.rebase(clock)
+            for run in self._runs:
+                for entity in self._of(run.owner):
+                    entity.starts += clock.weight_of_start(run.micro, run.start_ms)
+        ends = self._ends
+        while ends and ends[0][0] <= now_ms:
+            end, _, run = heapq.heappop(ends)
+            if run.end_ms == end:
+                self._stop_ending(run)
 
-    def ratios(self, job: WaitingJob) -> Ratios:
-        """The job's place inside its level: the smaller, the earlier; queue first, then project, then user."""
-        return (
-            self.queues.ratio(job.queue),
-            self.projects.ratio(job.project),
-            self.users.ratio((job.project, job.user)),
+    def join(self, owner: Owner) -> bool:
+        """A job of ``owner`` waits or runs; True when targets moved."""
+        queue, project, user = owner
+        moved = self.queues.join(queue), self.projects.join(project), self.users.join((project, user))
+        if any(moved):
+            self.clock.targets_moved()
+        return any(moved)
+
+    def leave(self, owner: Owner) -> None:
+        """A job of ``owner`` neither waits nor runs any more."""
+        queue, project, user = owner
+        moved = self.queues.leave(queue), self.projects.leave(project), self.users.leave((project, user))
+        if any(moved):
+            self.clock.targets_moved()
+
+    def start(self, run: Run, *, this_cycle: bool = False) -> None:
+        """What ``run`` uses counts from its start on, and what it may still use according to the policy (D5)."""
+        clock = self.clock
+        self._runs[run] = None
+        weight = clock.weight_of_start(run.micro, run.start_ms)
+        mode = self._policy.in_flight
+        ending = (mode == "full" or (mode == "cycle" and this_cycle)) and run.end_ms > clock.now_ms
+        for entity in self._of(run.owner):
+            entity.tick = -1
+            entity.micro += run.micro
+            entity.starts += weight
+            if ending:
+                entity.ending += run.micro
+                entity.end_sum += run.micro * run.end_ms
+        if ending:
+            run.ending = True
+            if mode == "full":
+                self._count += 1
+                heapq.heappush(self._ends, (run.end_ms, self._count, run))
+            else:
+                self._this_cycle.append(run)
+
+    def stop(self, run: Run) -> None:
+        """``run`` uses nothing from now on; what it used fades from here."""
+        clock = self.clock
+        self._stop_ending(run)
+        del self._runs[run]
+        weight = clock.weight_of_start(run.micro, run.start_ms)
+        for entity in self._of(run.owner):
+            entity.tick = -1
+            entity.micro -= run.micro
+            entity.starts -= weight
+            entity.settle(run.micro, run.start_ms, clock)
+
+    def retime(self, run: Run, end_ms: int) -> None:
+        """``run`` may go on until ``end_ms``."""
+        self._stop_ending(run)
+        run.end_ms = end_ms
+        if self._policy.in_flight == "full" and end_ms > self.clock.now_ms:
+            run.ending = True
+            for entity in self._of(run.owner):
+                entity.tick = -1
+                entity.ending += run.micro
+                entity.end_sum += run.micro * end_ms
+            self._count += 1
+            heapq.heappush(self._ends, (end_ms, self._count, run))
+
+    def cut(self, run: Run) -> None:
+        """``run`` is being taken back: it may use nothing more."""
+        self._stop_ending(run)
+
+    def plan(self, owner: Owner, micro_ms: int) -> None:
+        """A job that waits for its victims may use ``micro_ms`` millionths of GPU-ms more; negative takes it back."""
+        if self._policy.in_flight == "off":
+            return
+        for entity in self._of(owner):
+            entity.tick = -1
+            entity.planned += micro_ms
+
+    def _stop_ending(self, run: Run) -> None:
+        if run.ending:
+            run.ending = False
+            for entity in self._of(run.owner):
+                entity.tick = -1
+                entity.ending -= run.micro
+                entity.end_sum -= run.micro * run.end_ms
+
+    def _of(self, owner: Owner) -> tuple[Entity, Entity, Entity]:
+        queue, project, user = owner
+        return self.queues.entity(queue), self.projects.entity(project), self.users.entity((project, user))
+
+    def _entities(self) -> Iterable[Entity]:
+        yield from self.queues.entities.values()
+        yield from self.projects.entities.values()
+        yield from self.users.entities.values()
+
+    def queue_ratio(self, queue: str) -> float:
+        """consumed / target of the queue, infinite when the target is 0; 0 when the ledger is not compared."""
+        entity = self.queues.entities.get(queue)
+        if entity is not None and entity.tick == self.clock.tick:
+            return entity.ratio
+        return self._ratio(self.queues, queue) if self._uses[0] else 0.0
+
+    def project_ratio(self, project: str) -> float:
+        """consumed / target of the project over all queues."""
+        entity = self.projects.entities.get(project)
+        if entity is not None and entity.tick == self.clock.tick:
+            return entity.ratio
+        return self._ratio(self.projects, project) if self._uses[1] else 0.0
+
+    def user_ratio(self, project: str, user: str) -> float:
+        """consumed / target of the user within the project."""
+        entity = self.users.entities.get((project, user))
+        if entity is not None and entity.tick == self.clock.tick:
+            return entity.ratio
+        return self._ratio(self.users, (project, user)) if self._uses[2] else 0.0
+
+    def ratios(self, owner: Owner) -> Ratios:
+        """The place of the owner's jobs inside a level: the smaller, the earlier; queue, then project, then user."""
+        queue, project, user = owner
+        return self.queue_ratio(queue), self.project_ratio(project), self.user_ratio(project, user)
+
+    def _ratio(self, ledger: Ledger[Key], key: Key) -> float:
+        entity, clock = ledger.entity(key), self.clock
+        if entity.version != clock.version:
+            entity.version, entity.target = clock.version, ledger.target(key)
+        target = entity.target
+        if target > 0.0:
+            consumed = entity.consumed(clock) * MICRO + entity.in_flight(clock)
+            # Rounded, so that equal sums tie whatever the weights.
+            entity.ratio = round(consumed / (target * MICRO), 12)
+        else:
+            entity.ratio = math.inf
+        entity.tick = clock.tick
+        return entity.ratio
+
+    def scores(self, owner: Owner, priority: int) -> Scores:
+        """What is shown on a job of this owner and priority: the three ledgers as they stand now."""
+        queue, project, user = owner
+        return Scores(
+            queue=self.score(self.queues, queue, priority),
+            project=self.score(self.projects, project, priority),
+            user=self.score(self.users, (project, user), priority),
         )
 
-    def scores(self, job: WaitingJob) -> Scores:
-        """What is shown on the job: the three ledgers as they stand now."""
-        return Scores(
-            queue=self.queues.score(job.queue, job.level_value),
-            project=self.projects.score(job.project, job.level_value),
-            user=self.users.score((job.project, job.user), job.level_value),
+    def score(self, ledger: Ledger[Key], key: Key, priority: int) -> Score:
+        """The entity's numbers for a job of this priority, in GPU-hours."""
+        entity, target = ledger.entity(key), ledger.target(key)
+        in_flight = entity.in_flight(self.clock) / MICRO
+        consumed = entity.consumed(self.clock) + in_flight
+        return Score(
+            target_gpu_h=target / HOUR_MS,
+            consumed_gpu_h=consumed / HOUR_MS,
+            in_flight_gpu_h=in_flight / HOUR_MS,
+            deficit=(target - consumed) / target if target > 0 else None,
+            score=score_of(priority, target=target, consumed=consumed),
         )
 
 

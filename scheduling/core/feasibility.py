@@ -1,87 +1,35 @@
-"""May it run there? Which GPUs suit a request by memory and rules (D19), whether they are free or not."""
+"""May it run there? Whether the pool could hold a request at all, and which GPUs take new work."""
 
 from __future__ import annotations
 
 from scheduling.core.lifecycle import GpuState, NodeState
-from scheduling.core.pool import Gpu, Pool
-from scheduling.core.resources import AffinityTerm, ResourceRequest
+from scheduling.core.placement import find
+from scheduling.core.pool import Pool
+from scheduling.core.resources import ResourceRequest
+from scheduling.core.room import Room, Wanted
+from scheduling.core.rules import OPERATORS, holds, label, spelled
 
-OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+__all__ = ["OPERATORS", "could_hold", "holds", "label", "placeable", "spelled"]
 
 
-def suitable(pool: Pool, request: ResourceRequest, wishes: tuple[AffinityTerm, ...] = ()) -> frozenset[str]:
-    """The installed GPUs with enough memory on which all required rules, and ``wishes``, hold."""
-    terms, memory = (*request.required_terms, *wishes), request.gpu_memory_min_mib
-    key = (memory, terms)
-    if key not in pool.suited:
-        pool.suited[key] = frozenset(
-            gpu.uuid
-            for gpu in pool.installed
-            if gpu.memory_mib >= memory and all(holds(term, pool, gpu) for term in terms)
-        )
-    return pool.suited[key]
+def could_hold(pool: Pool, request: ResourceRequest) -> bool:
+    """Whether the pool as installed, healthy or not and with nothing running, could hold the request (D14).
+
+    Rules about groups of jobs are left out of account: jobs come and go.
+    """
+    return find(empty_room(pool), Wanted(request)) is not None
+
+
+def empty_room(pool: Pool) -> Room:
+    """All that is installed, free. Kept with the pool: nothing is ever taken from it."""
+    room = pool.kept.get("empty room")
+    if not isinstance(room, Room):
+        room = Room(pool, usable=frozenset(pool.inventory.gpu_at))
+        pool.kept["empty room"] = room
+    return room
 
 
 def placeable(pool: Pool, *, unreachable: frozenset[str] = frozenset()) -> frozenset[str]:
     """The GPUs that may get new work: HEALTHY, on a READY node that is not ``unreachable``; allocated ones included."""
     ready = {node.name for node in pool.nodes if node.state is NodeState.READY} - unreachable
     return frozenset(gpu.uuid for gpu in pool.installed if gpu.state is GpuState.HEALTHY and gpu.node in ready)
-
-
-def label(pool: Pool, gpu: Gpu, key: str) -> str | None:
-    """The text a rule's ``key`` compares for this GPU, or None when it has no such label.
-
-    Any other key than the five built-in ones is a label: the GPU's own, with its node's as the default.
-    """
-    node = pool.node_by_name[gpu.node]
-    match key:
-        case "nvlink_group_id":
-            return pool.group_of(gpu)
-        case "rack_id":
-            return node.rack_id or None
-        case "network_bandwidth_gbps":
-            return f"{node.network_bandwidth_gbps:g}"
-        case "gpu_model":
-            return gpu.model
-        case "node":
-            return node.name
-        case _:
-            return dict(gpu.labels).get(key, dict(node.labels).get(key))
-
-
-def holds(term: AffinityTerm, pool: Pool, gpu: Gpu) -> bool:
-    """Whether the rule is true of this GPU. A missing label fails In, Gt and Lt, and passes NotIn."""
-    value = label(pool, gpu, term.key)
-    match term.op:
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "In":
-            return value is not None and _is_among(value, term.values)
-        case "NotIn":
-            return value is None or not _is_among(value, term.values)
-        case "Gt" | "Lt":
-            here, bound = _number(value), _number(term.values[0])
-            if here is None or bound is None:
-                return False
-            return here > bound if term.op == "Gt" else here < bound
-        case _:
-            raise ValueError(f"unknown operator {term.op!r}")
-
-
-def _is_among(value: str, wanted: tuple[str, ...]) -> bool:
-    number = _number(value)
-    return value in wanted or (number is not None and any(_number(text) == number for text in wanted))
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text) if text is not None else None
-    except ValueError:
-        return None
-
-
-def spelled(term: AffinityTerm) -> str:
-    """The rule as a person would write it: ``rack_id In r1, r2``."""
-    return " ".join(part for part in (term.key, term.op, ", ".join(term.values)) if part)

@@ -10,21 +10,12 @@ from scheduling.core.resources import FieldError, Limit
 
 ALIASES = {"gpu_per_node": "gpus_per_node", "nvlink": "nvlink_required", "duration": "max_duration"}
 BUILT = (
-    "kind", "name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "nvlink_required",
-    "max_duration", "node_count", "gpus_per_node", "nvlink_exclusive", "affinity", "retries", "preemptible",
-    "purpose", "params",
+    "kind", "name", "project", "queue", "priority", "purpose", "gpu_count", "node_count", "gpus_per_node",
+    "gpu_memory_min", "nvlink_required", "nvlink_exclusive", "required_level", "max_wait_for_level", "allow_span",
+    "max_duration", "affinity", "anti_affinity", "with", "group", "not_before", "start_by", "retries", "preemptible",
+    "params",
 )  # fmt: skip
-UNBUILT = {
-    "required_level": "a required rung of the topology",
-    "anti_affinity": "keeping away from a group of jobs",
-    "group": "grouping jobs",
-    "with": "running beside another job",
-    "after": "waiting for other jobs",
-    "not_before": "a start time",
-    "start_by": "a latest start",
-    "max_wait_for_level": "holding out for a better place",
-    "allow_span": "spreading over several nodes",
-}
+UNBUILT = {"after": "waiting for other jobs"}
 KNOWN = (*BUILT, *UNBUILT)
 MAX_SHOWN = 60
 MAX_FIELD = 200
@@ -70,6 +61,16 @@ class Fields:
         field = self.spelt(name)[:MAX_FIELD].encode("utf-8", "backslashreplace").decode()
         self.errors.append(FieldError(field, code, message, limit))
 
+    def in_order(self) -> tuple[FieldError, ...]:
+        """The errors in the order of the fields, those of unknown ones first."""
+
+        def place(error: FieldError) -> int:
+            name = error.field.split(".")[0]
+            right = ALIASES.get(name, name)
+            return KNOWN.index(right) if right in KNOWN else -1
+
+        return tuple(sorted(self.errors, key=place))
+
     def spelt(self, name: str) -> str:
         """The field's name as the sender wrote it: itself or an alias."""
         return self._spelt.get(name, name)
@@ -87,7 +88,7 @@ class Fields:
         """An error for each field there is not, naming the nearest one there is."""
         for name in self._values:
             if name not in known:
-                hint = nearest(name, (*known, *ALIASES))
+                hint = nearest(name, (*known, *(alias for alias, right in ALIASES.items() if right in known)))
                 self.refuse(name, "unknown_field", f"there is no field {shown(name)}{hint}; remove it")
 
     def refuse_unbuilt(self) -> None:

@@ -1,103 +1,164 @@
 """Who is next: level first, then fair-share deficit, then submission time, then id (D1).
 
 The order is not sorted once: each placed job is charged at once, which may put others before its project's next job.
-So the order is asked again after every placement; what it costs grows with the entities, not with the jobs.
+So projects are kept in their order, and after a charge only those it touches find their places anew; of the jobs only
+the heads of lines are compared.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable
-
-from scheduling.core.fairshare import FairShare
+from scheduling.core.fairshare import FairShare, Owner
 from scheduling.core.snapshot import WaitingJob
+from scheduling.core.waiting import Nest, Queued, Shape
 
 RankKey = tuple[int, float, float, float, int, str]
-Head = tuple[float, int, str, str]  # the user's ratio, submitted, id, user
+ALL = 1 << 62
 
 
 def rank_key(job: WaitingJob, share: FairShare) -> RankKey:
     """The place of the job in the queue as the ledgers stand now; the smallest is first."""
-    return (-job.level_value, *share.ratios(job), job.submitted_ms, job.id)
+    owner = (job.queue, job.project, job.user)
+    return (-job.level_value, *share.ratios(owner), job.submitted_ms, job.id)
 
 
-def fit_class(job: WaitingJob) -> Hashable:
-    """Equal for jobs that fit in the same places: what fails for one in a cycle fails for all of them."""
-    return (job.request.shape, job.avoid_gpus, job.avoid_nodes)
+class Source:
+    """Lines that take part in a cycle: those of a shape, as far as its jobs fit, or all of a nest."""
 
+    __slots__ = ("nest", "shape")
 
-class Line:
-    """One user's waiting jobs of one level, queue and project: a first-come list per fit class."""
-
-    def __init__(self) -> None:
-        self.lists: dict[Hashable, deque[WaitingJob]] = defaultdict(deque)
-
-    def head(self) -> WaitingJob | None:
-        """The job submitted first, or None."""
-        heads = [jobs[0] for jobs in self.lists.values() if jobs]
-        return min(heads, key=lambda job: (job.submitted_ms, job.id), default=None)
+    def __init__(self, nest: Nest, shape: Shape | None) -> None:
+        self.nest, self.shape = nest, shape
 
 
 class Order:
-    """The jobs that may be placed in this cycle. A cycle peeks, then takes the job or drops its fit class."""
+    """The jobs of one level that may be decided in this cycle, the next one by :func:`rank_key` first."""
 
-    def __init__(self, jobs: Iterable[WaitingJob], share: FairShare) -> None:
-        self._share = share
-        self._levels: dict[int, dict[tuple[str, str], dict[str, Line]]] = defaultdict(
-            lambda: defaultdict(lambda: defaultdict(Line))
-        )
-        for job in sorted(jobs, key=lambda job: (job.submitted_ms, job.id)):
-            self._levels[job.level_value][(job.queue, job.project)][job.user].lists[fit_class(job)].append(job)
-        self._heads: dict[tuple[str, str], Head | None] = {}
+    def __init__(self, sources: list[Source], share: FairShare, cycle: int) -> None:
+        self._share, self._sources, self._cycle = share, sources, cycle
+        pairs: dict[tuple[str, str], _Pair] = {}
+        for source in sources:
+            for queue, projects in source.nest.queues.items():
+                for project in projects:
+                    if (queue, project) not in pairs:
+                        pairs[(queue, project)] = _Pair(self, queue, project)
+        queue_ratio, project_ratio = share.queue_ratio, share.project_ratio
+        self._ranked: list[Ranked] = [
+            (queue_ratio(queue), project_ratio(project), queue, project, pair)
+            for (queue, project), pair in pairs.items()
+        ]
+        if len(self._ranked) > 1:
+            self._ranked.sort()
 
-    def peek(self) -> WaitingJob | None:
-        """The next job by :func:`rank_key`, or None when nothing is left."""
-        while self._levels:
-            level = max(self._levels)
-            best = self._first_of(level)
-            if best is not None:
-                return best
-            del self._levels[level]
-            self._heads.clear()
-        return None
-
-    def take(self, job: WaitingJob) -> None:
-        """``job`` (the one just peeked) was placed and charged: its user's and project's place is found anew."""
-        self._levels[job.level_value][(job.queue, job.project)][job.user].lists[fit_class(job)].popleft()
-        for queue, project in list(self._heads):
-            if project == job.project:
-                del self._heads[(queue, project)]
-
-    def drop(self, job: WaitingJob) -> None:
-        """Nothing of the fit class of ``job`` can be placed any more in this cycle: capacity only shrinks in it."""
-        gone = fit_class(job)
-        for lines in self._levels.values():
-            for users in lines.values():
-                for line in users.values():
-                    line.lists.pop(gone, None)
-        self._heads.clear()
-
-    def _first_of(self, level: int) -> WaitingJob | None:
-        share, lines = self._share, self._levels[level]
-        best: tuple[float, float, Head] | None = None
-        where: tuple[str, str] | None = None
-        for entity in lines:
-            head = self._head_of(level, entity)
+    def peek(self) -> Queued | None:
+        """The next job, or None when nothing is left."""
+        best: tuple[float, float] | None = None
+        job: Queued | None = None
+        empty: list[Ranked] = []
+        for ranked in self._ranked:
+            if best is not None and (ranked[0], ranked[1]) > best:
+                break
+            head = ranked[4].top()
             if head is None:
-                continue
-            key = (share.queues.ratio(entity[0]), share.projects.ratio(entity[1]), head)
-            if best is None or key < best:
-                best, where = key, entity
-        if best is None or where is None:
-            return None
-        return lines[where][best[2][3]].head()
+                empty.append(ranked)
+            elif job is None:
+                best, job = (ranked[0], ranked[1]), head
+            else:  # equal so far: the user's place decides, then the submission
+                job = min(job, head, key=self._tie)
+        if empty:
+            self._ranked = [ranked for ranked in self._ranked if ranked not in empty]
+        return job
 
-    def _head_of(self, level: int, entity: tuple[str, str]) -> Head | None:
-        if entity not in self._heads:
-            found: list[Head] = []
-            for user, line in self._levels[level][entity].items():
-                job = line.head()
-                if job is not None:
-                    found.append((self._share.users.ratio((entity[1], user)), job.submitted_ms, job.id, user))
-            self._heads[entity] = min(found, default=None)
-        return self._heads[entity]
+    def _tie(self, job: Queued) -> tuple[float, int, str]:
+        return self._share.user_ratio(job.owner[1], job.owner[2]), job.submitted_ms, job.id
+
+    def charged(self, owner: Owner) -> None:
+        """A job of this owner was placed: the places of its queue, its project and its user are found anew."""
+        charged_queue, charged_project, user = owner
+        queue_ratio, project_ratio = self._share.queue_ratio, self._share.project_ratio
+        ranked = self._ranked
+        for place, (_, _, queue, project, pair) in enumerate(ranked):
+            if project == charged_project:
+                pair.charged(user)
+            elif queue != charged_queue:
+                continue
+            ranked[place] = (queue_ratio(queue), project_ratio(project), queue, project, pair)
+        if len(ranked) > 1:
+            ranked.sort()
+
+    def head(self, queue: str, project: str, user: str) -> Queued | None:
+        """The user's first job among the sources."""
+        found: Queued | None = None
+        cycle = self._cycle
+        for source in self._sources:
+            projects = source.nest.queues.get(queue)
+            users = projects.get(project) if projects else None
+            line = users.get(user) if users else None
+            if line is None:
+                continue
+            shape = source.shape
+            job = line.first(ALL if shape is None else shape.fits_up_to, cycle)
+            if job is not None and (found is None or job < found):
+                found = job
+        return found
+
+    def users_of(self, queue: str, project: str) -> list[str]:
+        """The users with jobs among the sources."""
+        found: dict[str, None] = {}
+        for source in self._sources:
+            users = source.nest.queues.get(queue, {}).get(project)
+            if users:
+                found.update(dict.fromkeys(users))
+        return list(found)
+
+    def user_ratio(self, project: str, user: str) -> float:
+        """The user's place in the project as the ledgers stand."""
+        return self._share.user_ratio(project, user)
+
+
+class _Pair:
+    """One project in one queue: its users by (ratio, submitted, id)."""
+
+    __slots__ = ("_order", "_project", "_queue", "_ranked")
+
+    def __init__(self, order: Order, queue: str, project: str) -> None:
+        self._order, self._queue, self._project = order, queue, project
+        self._ranked: list[tuple[float, str]] | None = None
+
+    def __lt__(self, other: _Pair) -> bool:
+        raise AssertionError("two entries of one queue and project")
+
+    def top(self) -> Queued | None:
+        """The best user's first job, or None when the project has none left."""
+        order, queue, project = self._order, self._queue, self._project
+        if self._ranked is None:
+            names = order.users_of(queue, project)
+            if len(names) == 1:
+                return order.head(queue, project, names[0])
+            self._ranked = sorted((order.user_ratio(project, user), user) for user in names)
+        best: float | None = None
+        found: Queued | None = None
+        empty: list[tuple[float, str]] = []
+        for ranked in self._ranked:
+            if best is not None and ranked[0] > best:
+                break
+            job = order.head(queue, project, ranked[1])
+            if job is None:
+                empty.append(ranked)
+            elif found is None or job < found:
+                best, found = ranked[0], job
+        if empty:
+            self._ranked = [ranked for ranked in self._ranked if ranked not in empty]
+        return found
+
+    def charged(self, user: str) -> None:
+        """The user's ratio has grown."""
+        if self._ranked is None:
+            return
+        self._ranked = [
+            (self._order.user_ratio(self._project, name), name) if name == user else (ratio, name)
+            for ratio, name in self._ranked
+        ]
+        self._ranked.sort()
+
+
+Ranked = tuple[float, float, str, str, _Pair]

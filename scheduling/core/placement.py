@@ -1,164 +1,130 @@
-"""Where best? The GPUs a job gets, of those that are free: one node, and one NVLink group if it asks for NVLink.
+"""Where best? The GPUs a job gets of those that are free: one node, one NVLink group, or several nodes together.
 
-The choice is the smallest of keys, in the order of D15 and D16: GPUs outside groups first; then groups already broken
-or used up exactly; then, the smallest first, a whole group is broken; inside that the smallest sufficient memory,
-the tightest place, the canonical index. Packing so keeps large places whole for the jobs that need them.
+Packing tightly, and using up what is already broken, keeps large places whole for the jobs that need them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-
-from scheduling.core.feasibility import suitable
-from scheduling.core.pool import Cell, Gpu, Pool
-from scheduling.core.resources import ResourceRequest
-
-LOOSE, BROKEN, WHOLE, ACROSS = range(4)
-Preference = tuple[int, int, float, int, int, str]
+from scheduling.core.gangs import find_gang, find_spread
+from scheduling.core.preference import MIXED
+from scheduling.core.room import NO_PINS, Pins, Room, Wanted
+from scheduling.core.view import View, tier_of
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """GPUs on one node; with ``nvlink_exclusive`` the whole group, the job's own GPUs first."""
+def find(room: Room, wanted: Wanted, pins: Pins = NO_PINS) -> list[int] | None:
+    """The GPUs (by index, node by node) the job is best placed on, or None when it doesn't fit now.
 
-    node: str
-    gpus: tuple[str, ...]
-
-
-Option = tuple[Preference, Place]
-Question = tuple[int, bool, bool, frozenset[str]]
-
-
-class Room:
-    """The free GPUs; they only become fewer within a cycle.
-
-    The options of each cell are kept per question and made anew only for cells that something was taken from, so a
-    cycle that starts many jobs does not look at every GPU for each.
+    ``pins`` are left out. Preferred rules are dropped from the lightest on. An exclusive job gets a whole group: its
+    own GPUs first.
     """
-
-    def __init__(self, pool: Pool, free: Iterable[str]) -> None:
-        self.pool = pool
-        self._free = set(free)
-        self._options: dict[Question, dict[int, Option]] = {}
-        self._stale: dict[Question, set[int]] = {}
-
-    @property
-    def free(self) -> frozenset[str]:
-        """The UUIDs of the GPUs that are free now."""
-        return frozenset(self._free)
-
-    def take(self, place: Place) -> None:
-        """The place's GPUs are no longer free; taking one twice is a bug."""
-        for gpu in place.gpus:
-            self._free.remove(gpu)
-        touched = {self.pool.cell_index[gpu] for gpu in place.gpus}
-        for stale in self._stale.values():
-            stale |= touched
-
-    def cells(self, eligible: frozenset[str]) -> Iterator[tuple[Cell, list[Gpu]]]:
-        """Every cell that has free GPUs among ``eligible``, with those, in canonical order."""
-        usable = self._free & eligible
-        for index in sorted({self.pool.cell_index[gpu] for gpu in usable}):
-            cell = self.pool.cells[index]
-            yield cell, [gpu for gpu in cell.gpus if gpu.uuid in usable]
-
-    def is_whole(self, cell: Cell) -> bool:
-        """Whether every GPU of the cell is free."""
-        return all(gpu.uuid in self._free for gpu in cell.gpus)
-
-    def options(self, request: ResourceRequest, eligible: frozenset[str]) -> Iterable[Option]:
-        """For each cell that could hold the request now, where in it and how good that is."""
-        question = (request.gpus_per_node, request.nvlink_required, request.nvlink_exclusive, eligible)
-        known = self._options.setdefault(question, {})
-        if question not in self._stale:
-            self._stale[question] = {self.pool.cell_index[gpu] for gpu in self._free & eligible}
-        for index in self._stale[question]:
-            cell = self.pool.cells[index]
-            gpus = [gpu for gpu in cell.gpus if gpu.uuid in self._free and gpu.uuid in eligible]
-            option = _option(self, request, cell, gpus=gpus)
-            if option is None:
-                known.pop(index, None)
-            else:
-                known[index] = option
-        self._stale[question].clear()
-        return known.values()
-
-
-def find(room: Room, request: ResourceRequest, *, eligible: frozenset[str]) -> Place | None:
-    """The best place among the free ``eligible`` GPUs, or None. Preferred rules are dropped from the lightest on."""
-    wishes = request.preferred_terms
-    for count in range(len(wishes), -1, -1):
-        wished = eligible & suitable(room.pool, request, wishes[:count]) if count else eligible
-        place = _best(room, request, wished)
-        if place is not None:
-            return place
-    return None
-
-
-def fits(pool: Pool, request: ResourceRequest, *, free: Iterable[str], eligible: frozenset[str]) -> bool:
-    """Whether the request could be placed on its ``eligible`` GPUs if exactly the GPUs ``free`` were free."""
-    return find(Room(pool, free), request, eligible=eligible) is not None
-
-
-def _best(room: Room, request: ResourceRequest, eligible: frozenset[str]) -> Place | None:
-    if request.node_count != 1:
+    request = wanted.request
+    if request.gpu_count > room.free_count:
         return None
-    place = _pick(room.options(request, eligible))
-    if place is None and request.gpus_per_node > 1 and not request.nvlink_required:
-        place = _pick(_node_options(room, request, eligible))
+    if not wanted.is_plain:
+        for wishes in range(len(wanted.wishes), 0, -1):
+            place = _find(room, wanted, pins, wishes=wishes)
+            if place is not None:
+                return place
+        return _find(room, wanted, pins, wishes=0)
+    return on_one_node(room, room.view(wanted), wanted, pins)
+
+
+def _find(room: Room, wanted: Wanted, pins: Pins, *, wishes: int) -> list[int] | None:
+    if wanted.request.is_gang:
+        return find_gang(room, wanted, pins, wishes=wishes)
+    view = room.view(wanted, wishes=wishes)
+    if wanted.exclusive:
+        return _whole_group(room, view, wanted, pins)
+    place = on_one_node(room, view, wanted, pins)
+    if place is None and wanted.request.allow_span:
+        return find_spread(room, view, wanted, pins)
     return place
 
 
-def _pick(options: Iterable[Option]) -> Place | None:
-    best = min(options, key=lambda option: option[0], default=None)
-    return best[1] if best else None
+def on_one_node(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | None:
+    """GPUs of one cell, or, for a job that needs no NVLink, of several cells of one node."""
+    need = wanted.need
+    cell = view.best_cell(need, nvlink=wanted.nvlink, pins=pins)
+    if cell is not None:
+        mask = room.free[cell] & view.eligible[cell] & ~pins.cells.get(cell, 0)
+        return take_from_cell(room, cell, mask, need=need)
+    if need > 1 and not wanted.nvlink and room.inventory.is_split:
+        return _across(room, view, need, pins)
+    return None
 
 
-def _option(room: Room, request: ResourceRequest, cell: Cell, *, gpus: list[Gpu]) -> Option | None:
-    """The place in this cell, of whose suitable GPUs ``gpus`` are free, and its preference; None if there is none."""
-    need, rank = request.gpus_per_node, room.pool.node_rank[cell.node]
-    if len(gpus) < need or (request.nvlink_required and cell.group is None):
+def take_from_cell(room: Room, cell: int, mask: int, *, need: int) -> list[int]:
+    """``need`` GPUs of the mask: of the smallest memory size that has so many, else the smallest ones mixed."""
+    gpus = room.inventory.gpus_in(cell, mask)
+    if room.inventory.is_mixed[cell]:
+        tier = tier_of(room, cell, mask, need=need)
+        if tier != MIXED:
+            gpus = [gpu for gpu in gpus if room.inventory.gpus[gpu].memory_mib == tier]
+    return gpus[:need]
+
+
+def _across(room: Room, view: View, need: int, pins: Pins) -> list[int] | None:
+    """GPUs of several cells of one node: the smallest memory, then the tightest node; the largest cells first."""
+    view.with_nodes()
+    inventory = room.inventory
+    best: tuple[int, int, int] | None = None
+    bits = 0
+    for count in range(need, len(view.node_bits)):
+        bits |= view.node_bits[count]
+    bits &= inventory.split_bits
+    while bits:
+        low = bits & -bits
+        bits ^= low
+        node = low.bit_length() - 1
+        gpus = free_on(room, view, node, pins)
+        if len(gpus) >= need:
+            key = (_node_tier(room, gpus, need), len(gpus), node)
+            best = key if best is None else min(best, key)
+    if best is None:
         return None
-    memory, chosen = _smallest_memory(gpus, need)
-    if request.nvlink_exclusive:
-        if cell.group is None or not cell.whole_group or not room.is_whole(cell):
-            return None
-        rest = [gpu for gpu in cell.gpus if gpu not in chosen]
-        return (WHOLE, len(cell.gpus), memory, 0, rank, cell.group), _place(cell.node, [*chosen, *rest])
-    breaks = cell.group is not None and len(cell.gpus) > need and room.is_whole(cell)
-    kind = LOOSE if cell.group is None else WHOLE if breaks else BROKEN
-    # Breaking a small group is better than breaking a large one, even at the price of memory: gangs need large ones.
-    size = len(cell.gpus) if kind == WHOLE else 0
-    return (kind, size, memory, len(gpus), rank, cell.group or ""), _place(cell.node, chosen)
+    return take_from_node(room, free_on(room, view, best[2], pins), need=need, tier=best[0])
 
 
-def _node_options(room: Room, request: ResourceRequest, eligible: frozenset[str]) -> Iterator[Option]:
-    need, rank = request.gpus_per_node, room.pool.node_rank
-    nodes: dict[str, list[list[Gpu]]] = {}
-    for cell, gpus in room.cells(eligible):
-        nodes.setdefault(cell.node, []).append(gpus)
-    for node, cells in nodes.items():
-        gpus = [gpu for cell in sorted(cells, key=len, reverse=True) for gpu in cell]
-        if len(gpus) < need:
+def free_on(room: Room, view: View, node: int, pins: Pins) -> list[int]:
+    """The free suitable GPUs of a node, in canonical order."""
+    inventory = room.inventory
+    found: list[int] = []
+    for cell in inventory.cells_of[node]:
+        found += inventory.gpus_in(cell, room.free[cell] & view.eligible[cell] & ~pins.cells.get(cell, 0))
+    return found
+
+
+def _node_tier(room: Room, gpus: list[int], need: int) -> int:
+    sizes = [room.inventory.gpus[gpu].memory_mib for gpu in gpus]
+    return min((size for size in set(sizes) if sizes.count(size) >= need), default=MIXED)
+
+
+def take_from_node(room: Room, gpus: list[int], *, need: int, tier: int = MIXED) -> list[int]:
+    """``need`` of the GPUs, which lie on one node: largest cells first, of one memory size unless ``MIXED``."""
+    inventory = room.inventory
+    by_cell: dict[int, int] = {}
+    for gpu in gpus:
+        by_cell[inventory.cell_of[gpu]] = by_cell.get(inventory.cell_of[gpu], 0) + 1
+    if tier != MIXED:
+        gpus = [gpu for gpu in gpus if inventory.gpus[gpu].memory_mib == tier]
+    gpus = sorted(gpus, key=lambda gpu: (-by_cell[inventory.cell_of[gpu]], gpu))
+    return gpus[:need]
+
+
+def _whole_group(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | None:
+    """All GPUs of the smallest wholly free group that has enough suitable ones."""
+    inventory, need = room.inventory, wanted.need
+    best: tuple[int, int, int] | None = None
+    for cell, free in enumerate(room.free):
+        if not free or not inventory.whole_group[cell] or free != inventory.full[cell] or cell in pins.cells:
             continue
-        memory = _tier(gpus, need)
-        chosen = [gpu for gpu in gpus if memory in (gpu.memory_mib, math.inf)][:need]
-        yield (ACROSS, 0, memory, len(gpus), rank[node], ""), _place(node, chosen)
-
-
-def _tier(gpus: Sequence[Gpu], need: int) -> float:
-    """The smallest memory size of which ``need`` of the GPUs are, or infinite when sizes must be mixed."""
-    sizes = [gpu.memory_mib for gpu in gpus]
-    return min((float(size) for size in set(sizes) if sizes.count(size) >= need), default=math.inf)
-
-
-def _smallest_memory(gpus: Sequence[Gpu], need: int) -> tuple[float, list[Gpu]]:
-    tier = _tier(gpus, need)
-    suited = [gpu for gpu in gpus if tier in (gpu.memory_mib, math.inf)]
-    return tier, sorted(suited, key=lambda gpu: (gpu.memory_mib, gpu.index, gpu.uuid))[:need]
-
-
-def _place(node: str, gpus: Sequence[Gpu]) -> Place:
-    return Place(node, tuple(gpu.uuid for gpu in gpus))
+        suited = free & view.eligible[cell]
+        if suited.bit_count() >= need:
+            key = (inventory.size[cell], tier_of(room, cell, suited, need=need), cell)
+            best = key if best is None else min(best, key)
+    if best is None:
+        return None
+    cell = best[2]
+    own = take_from_cell(room, cell, room.free[cell] & view.eligible[cell], need=need)
+    rest = [gpu for gpu in inventory.gpus_in(cell, inventory.full[cell]) if gpu not in own]
+    return own + rest

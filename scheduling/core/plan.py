@@ -26,11 +26,16 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Start:
     """Grant these GPUs to the job. With ``nvlink_exclusive`` it holds a whole group: the first ``gpu_count`` are its
-    own, the rest are held so that nobody else uses them."""
+    own, the rest are held so that nobody else uses them. ``nodes``: its nodes by rank, ``gpus`` in their order."""
 
     job: str
     gpus: tuple[str, ...]
-    node: str
+    nodes: tuple[str, ...]
+
+    @property
+    def node(self) -> str:
+        """The node that leads it."""
+        return self.nodes[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +74,46 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Ask the victim for a checkpoint within ``grace_s`` and keep its GPUs for ``nominee``."""
+    """Ask the victim for a checkpoint within ``grace_s``; ``nominee`` gets GPUs of it."""
 
     attempt: str
     job: str
     epoch: int
     nominee: str
     grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Keep exactly these GPUs, free ones and those of the victims, for the job until ``deadline_ms``."""
+
+    job: str
+    gpus: tuple[str, ...]
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unnominate:
+    """The job's nomination ends: it starts elsewhere, or its deadline has passed."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """The job's ``start_by`` has passed: it leaves the queue."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """GPUs promised to a waiting job from ``start_ms`` until ``end_ms``, by the ``max_duration`` of what runs."""
+
+    job: str
+    start_ms: int
+    end_ms: int
+    gpus: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +153,10 @@ class Plan:
     reclaims: tuple[Reclaim, ...] = ()
     starts: tuple[Start, ...] = ()
     preempts: tuple[Preempt, ...] = ()
+    nominations: tuple[Nominate, ...] = ()
+    unnominations: tuple[Unnominate, ...] = ()
+    expired: tuple[Expire, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
     holds: tuple[Hold, ...] = ()
     scores: Mapping[str, Scores] = field(default_factory=dict)
     next_wakeup_ms: int | None = None

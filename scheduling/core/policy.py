@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 MAX_WEIGHT = 1e6
+LEDGERS = ("queue", "project", "user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,34 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Preemption:
+    """How victims are chosen (D8, D10): seconds; ``protect_times`` a day; ``nomination_slack_s`` past the grace."""
+
+    protect_s: float = 60.0
+    protect_times: int = 3
+    nomination_slack_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """How many blocked jobs hold a reservation (D29): ``reservations_per_level`` of those that need several GPUs, and
+    up to ``aged_reservations`` of any that wait longer than ``aged_after_s``. ``rack_patience_s``: how much later a
+    reservation in one rack may start than one over several."""
+
+    reservations_per_level: int = 1
+    aged_after_s: float = 86_400.0
+    aged_reservations: int = 8
+    rack_patience_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Everything an operator may set.
+
+    ``ledgers``: those that are compared, always the queue's, then the project's, then the user's.
+    ``in_flight``: what counts as consumption to come, "full"
+    (what runs and what was just placed), "cycle" (only what was just placed) or "off". ``nvlink_mode`` "exclusive"
+    gives every NVLink job its whole group. ``prefer``: see ``placement``.
 
     ``user_weights`` is keyed by (project, user); a project or user that is not listed has weight 1. ``billing``
     multiplies consumption by GPU model, 1 when not listed (D5). ``half_life_s`` 0 means no decay; then
@@ -76,6 +104,12 @@ class Policy:
     billing: Mapping[str, float] = field(default_factory=dict)
     half_life_s: float = 7 * 86400.0
     share_window_s: float = 30 * 86400.0
+    ledgers: tuple[str, ...] = LEDGERS
+    in_flight: Literal["full", "cycle", "off"] = "full"
+    nvlink_mode: Literal["shared", "exclusive"] = "shared"
+    prefer: Literal["whole_groups", "smallest_memory", "best_fit"] = "whole_groups"
+    backfill: Backfill = Backfill()
+    evict: Preemption = Preemption()
     retry: RetryPolicy = RetryPolicy()
     lease_s: float = 60.0
     claim_s: float = 60.0
@@ -94,6 +128,16 @@ class Policy:
     def queue(self, name: str) -> QueuePolicy | None:
         """The queue of that name, or None."""
         return next((queue for queue in self.queues if queue.name == name), None)
+
+    def grace_s(self, queue: str) -> float:
+        """Seconds a victim of that queue has to save; 0 for a queue there is not."""
+        found = self.queue(queue)
+        return 0.0 if found is None else found.grace_s
+
+    @property
+    def values_above_lowest(self) -> tuple[int, ...]:
+        """The numbers of all levels but the lowest, the highest first."""
+        return tuple(sorted({level.value for queue in self.queues for level in queue.levels}, reverse=True)[:-1])
 
 
 def _refuse_bad_weight(what: str, weight: float) -> None:

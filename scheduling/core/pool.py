@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
+from scheduling.core.inventory import Inventory
 from scheduling.core.lifecycle import GpuState, NodeState
 
 Labels = tuple[tuple[str, str], ...]
@@ -125,8 +125,13 @@ class Pool:
         return {gpu.uuid: place for place, cell in enumerate(self.cells) for gpu in cell.gpus}
 
     @cached_property
-    def suited(self) -> dict[Hashable, frozenset[str]]:
-        """The GPUs found to suit a memory size and rules, by those: asked again and again for equal requests."""
+    def inventory(self) -> Inventory:
+        """The installed GPUs as numbers."""
+        return Inventory(self.nodes, self.installed, frozenset(self.by_group))
+
+    @cached_property
+    def kept(self) -> dict[str, object]:
+        """What was worked out about this pool and is asked for again and again, by a name for it."""
         return {}
 
     def _is_on_one_node(self, group: str | None) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
-from scheduling.core.affinity import read_affinity
-from scheduling.core.capacity import memory_errors, place_errors
+from scheduling.core.demand import read_resources
 from scheduling.core.fields import KNOWN, Fields, nearest, shown
+from scheduling.core.instants import as_instant, read_times
 from scheduling.core.naming import read_name
 from scheduling.core.policy import Level, Policy, QueuePolicy
 from scheduling.core.pool import Pool
 from scheduling.core.resources import AffinityTerm, FieldError, ResourceRequest, Rights, Submission
-from scheduling.core.units import as_memory, parse_duration, parse_memory
+from scheduling.core.units import parse_duration, parse_memory
 from scheduling.core.unusable import broken_texts
 
 __all__ = [
@@ -29,17 +29,22 @@ __all__ = [
     "validate",
 ]
 
-MAX_GPUS = 65_536  # while no node is registered nothing else bounds a count
 MAX_BROKEN = 50  # a body of nothing but broken texts would be answered with as many errors
 
 
 def validate(
-    raw: Mapping[str, object], *, policy: Policy, pool: Pool, rights: Rights, kinds: Mapping[str, str]
+    raw: Mapping[str, object],
+    *,
+    policy: Policy,
+    pool: Pool,
+    rights: Rights,
+    kinds: Mapping[str, str],
+    now_ms: int,
 ) -> tuple[Submission | None, tuple[FieldError, ...]]:
     """The submission and no errors, or None and everything that is wrong, in the order of the fields.
 
-    ``kinds`` maps each kind of job to its default queue. While the pool has no node at all nothing is refused for
-    want of capacity (D14).
+    ``kinds`` maps each kind of job to its default queue; ``now_ms`` is the present, after which a job must be able to
+    start. While the pool has no node at all nothing is refused for want of capacity (D14).
     """
     fields = Fields(raw)
     fields.refuse_unknown(KNOWN)
@@ -49,13 +54,14 @@ def validate(
     queue = _queue(fields, policy, kinds.get(kind or ""))
     purpose = _purpose(fields, policy)
     level = _level(fields, policy, rights, queue, purpose)
-    name = read_name(fields, default=kind or "job")
-    request = _resources(fields, policy, pool, queue)
+    name, group = read_name(fields, "name", default=kind or "job"), read_name(fields, "group", default=None)
+    request = read_resources(fields, policy, pool, queue=queue)
+    not_before, start_by = read_times(fields, now_ms)
     retries = fields.whole("retries", default=0, least=0, most=policy.max_retries)
     preemptible = _preemptible(fields, rights)
     raw_params = _params(fields)
     if fields.errors or kind is None or project is None or queue is None or level is None or name is None:
-        return None, tuple(fields.errors)
+        return None, fields.in_order()
     if request is None or retries is None or preemptible is None:
         raise AssertionError("a part of the request is missing, yet no error says so")
     submission = Submission(
@@ -66,9 +72,13 @@ def validate(
         level=level.name,
         request=request,
         params=raw_params,
+        group=group,
         retries=retries,
         preemptible=preemptible,
         purpose=purpose,
+        not_before=None if not_before is None else as_instant(not_before),
+        start_by=None if start_by is None else as_instant(start_by),
+        max_wait_for_level=request.max_wait_for_level_s,
     )
     return submission, ()
 
@@ -187,99 +197,3 @@ def _params(fields: Fields) -> Mapping[str, object]:
     for path, why in islice(broken_texts(value, "params"), MAX_BROKEN):
         fields.refuse(path, "bad_character", f"{path} {why}")
     return value if isinstance(value, Mapping) else {}
-
-
-def _resources(fields: Fields, policy: Policy, pool: Pool, queue: QueuePolicy | None) -> ResourceRequest | None:
-    """The resources asked for, or None; whatever can be judged is judged even when something else is wrong."""
-    counts = _counts(fields, pool)
-    memory = _memory(fields, pool)
-    nvlink = fields.flag("nvlink_required", default=False)
-    exclusive = fields.flag("nvlink_exclusive", default=False)
-    if exclusive and nvlink is False:
-        message = "nvlink_exclusive takes a whole NVLink group, so nvlink_required must be true with it"
-        fields.refuse("nvlink_exclusive", "needs_nvlink", message)
-    duration = _duration(fields, queue)
-    affinity = read_affinity(fields)
-    if memory:
-        fields.errors += memory_errors(memory, pool)
-    if counts is None:
-        return None
-    count, count_field = counts
-    request = ResourceRequest(
-        gpu_count=count,
-        gpu_memory_min_mib=memory or 0,
-        nvlink_required=bool(nvlink),
-        nvlink_exclusive=bool(exclusive and nvlink),
-        max_duration_s=duration or 1,
-        affinity=affinity or (),
-    )
-    fields.errors += place_errors(request, pool, count_field=count_field)
-    return request
-
-
-def _counts(fields: Fields, pool: Pool) -> tuple[int, str] | None:
-    """gpu_count on one node, and the field that said so; None after an error (D17)."""
-    most = None if pool.nodes else MAX_GPUS
-    told = _largest_place(fields, pool)
-    nodes = fields.whole("node_count", default=1, least=1, told=1)
-    per_node = fields.whole("gpus_per_node", default=0, least=1, most=most, told=told)
-    count_field = "gpu_count"
-    count: int | None
-    if fields.value("gpu_count") is not None:
-        count = fields.whole("gpu_count", default=0, least=1, most=most, told=told)
-    elif fields.value("gpus_per_node") is not None:
-        count, count_field = nodes and per_node and nodes * per_node, fields.spelt("gpus_per_node")
-    else:
-        upto = f"to {told}" if told else "up"
-        fields.refuse("gpu_count", "required", f"say how many GPUs the job needs, a whole number from 1 {upto}")
-        count = None
-    if count and nodes and per_node and count != nodes * per_node:
-        message = (
-            f"gpu_count must be node_count * gpus_per_node: {count} is not {nodes} * {per_node} = {nodes * per_node}; "
-            "give two of the three, or numbers that agree"
-        )
-        fields.refuse("gpu_count", "mismatch", message, nodes * per_node)
-        count = None
-    if nodes is not None and nodes > 1:
-        message = "jobs over several nodes are not supported yet: leave node_count out and ask for GPUs of one node"
-        fields.refuse("node_count", "not_yet", message, 1)
-        return None
-    return (count, count_field) if count and per_node is not None else None
-
-
-def _largest_place(fields: Fields, pool: Pool) -> int | None:
-    """The most GPUs one job can have here, in an NVLink group if it asks for one, else on a node; None if unknown."""
-    group = pool.largest_group() if fields.value("nvlink_required") is True else 0
-    return group or pool.largest_node() or None
-
-
-def _memory(fields: Fields, pool: Pool) -> int | None:
-    value = fields.value("gpu_memory_min")
-    if value is None:
-        return 0
-    try:
-        return parse_memory(value)
-    except ValueError as error:
-        most = as_memory(pool.largest_memory()) if pool.nodes else None
-        upto = f"; at most {most}" if most else ""
-        fields.refuse("gpu_memory_min", "bad_memory", f"{error}{upto} (not {shown(value)})", most)
-        return None
-
-
-def _duration(fields: Fields, queue: QueuePolicy | None) -> int | None:
-    value = fields.value("max_duration")
-    if value is None:
-        return queue.default_max_duration_s if queue else None
-    try:
-        seconds = parse_duration(value)
-    except ValueError as error:
-        cap = queue.max_duration_cap_s if queue else None
-        upto = f"; up to {cap} seconds" if cap else ""
-        fields.refuse("max_duration", "bad_duration", f"{error}{upto} (not {shown(value)})", cap)
-        return None
-    if queue and seconds > queue.max_duration_cap_s:
-        cap = queue.max_duration_cap_s
-        message = f"max_duration may be at most {cap} seconds in queue {queue.name}, not {seconds}; ask for less"
-        fields.refuse("max_duration", "above_cap", message, cap)
-        return None
-    return seconds

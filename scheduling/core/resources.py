@@ -40,12 +40,31 @@ class AffinityTerm:
     required: bool = True
 
 
-Shape = tuple[int, int, int, bool, bool, str | None, tuple[AffinityTerm, ...]]
+PLACES = ("node", "nvlink_group", "rack")
+RUNGS = ("nvlink_group", "rack")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """Where a job lies with respect to the running jobs of a ``group``; ``level`` is one of ``PLACES`` (D19)."""
+
+    group: str
+    level: str
+
+
+Shape = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRequest:
-    """The resources of a job. ``gpu_count`` = ``node_count * gpus_per_node``; memory per GPU in MiB, 0 = any."""
+    """The resources of a job: ``gpu_count`` = ``node_count * gpus_per_node + remainder``; MiB per GPU, 0 for any.
+
+    ``remainder`` GPUs lie on one node more: a count that does not divide evenly over the fewest nodes. ``allow_span``:
+    the GPUs may lie on any nodes, the fewest possible. ``required_level`` (one of ``RUNGS``): a job of several nodes
+    lies wholly in one NVLink group or one rack. ``max_wait_for_level_s``: until so long after its submission it
+    starts only on the best rung that the pool as installed has for it (D18). ``near`` and ``apart``: in, or in none
+    of, the places where jobs of a group run.
+    """
 
     gpu_count: int
     node_count: int = 1
@@ -56,12 +75,23 @@ class ResourceRequest:
     required_level: str | None = None
     max_duration_s: int = 3600
     affinity: tuple[AffinityTerm, ...] = ()
+    remainder: int = 0
+    allow_span: bool = False
+    max_wait_for_level_s: int | None = None
+    near: GroupRule | None = None
+    apart: GroupRule | None = None
 
     def __post_init__(self) -> None:
         if self.gpus_per_node == 0:
-            object.__setattr__(self, "gpus_per_node", self.gpu_count // self.node_count)
-        if self.gpu_count < 1 or self.gpu_count != self.node_count * self.gpus_per_node:
-            raise ValueError("gpu_count must be at least 1 and node_count * gpus_per_node")
+            object.__setattr__(self, "gpus_per_node", (self.gpu_count - self.remainder) // self.node_count)
+        whole = self.node_count * self.gpus_per_node + self.remainder
+        if self.gpu_count < 1 or self.gpu_count != whole or not 0 <= self.remainder < self.gpus_per_node:
+            raise ValueError("gpu_count must be at least 1 and node_count * gpus_per_node + remainder")
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether it needs GPUs on several nodes."""
+        return self.node_count > 1 or self.remainder > 0
 
     @property
     def required_terms(self) -> tuple[AffinityTerm, ...]:
@@ -85,6 +115,11 @@ class ResourceRequest:
             self.nvlink_exclusive,
             self.required_level,
             self.affinity,
+            self.remainder,
+            self.allow_span,
+            self.max_wait_for_level_s,
+            self.near,
+            self.apart,
         )
 
 

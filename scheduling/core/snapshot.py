@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from scheduling.core.lifecycle import JobState
 from scheduling.core.policy import Policy
 from scheduling.core.pool import Pool
-from scheduling.core.resources import ResourceRequest
+from scheduling.core.resources import GroupRule, ResourceRequest
+
+ALWAYS_SAVED = 1 << 62  # ``saved_ms`` of an attempt that loses nothing whenever it is stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,9 @@ class WaitingJob:
     """A QUEUED job.
 
     ``remaining_s``: what is left of its ``max_duration`` over all attempts. ``eligible_at_ms``: not before this
-    instant (the pause after an infrastructure failure). ``avoid_*``: where it was lost before.
+    instant (the pause after an infrastructure failure); ``not_before_ms``: not before this one (its owner says so);
+    ``start_by_ms``: if it has not started by then it is not to start at all. ``avoid_*``: where it was lost before.
+    ``group``: the group of jobs it belongs to. ``recent_preemptions``: how often it was preempted in 24 hours.
     """
 
     id: str
@@ -31,11 +35,24 @@ class WaitingJob:
     eligible_at_ms: int = 0
     avoid_gpus: frozenset[str] = frozenset()
     avoid_nodes: frozenset[str] = frozenset()
+    not_before_ms: int = 0
+    start_by_ms: int | None = None
+    group: str | None = None
+    preemptible: bool = True
+    recent_preemptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LiveAttempt:
-    """An attempt that holds GPUs. ``number`` counts attempts from 1; ``infra_failures`` those lost before it."""
+    """An attempt that holds GPUs. ``number`` counts attempts from 1; ``infra_failures`` those lost before it.
+
+    ``nodes``: its nodes by rank. ``end_ms``: when its ``max_duration`` is used up. ``saved_ms``: when its newest
+    verified checkpoint was made, None for none; ``checkpoint_interval_s``: how often it makes one, 0 for unknown;
+    ``save_s``: how long saving takes, None for the queue's grace; ``restore_s``: how long resuming takes.
+    ``recent_preemptions``: how often its job was preempted in the last 24 hours. ``billing_micro``: millionths of the
+    billing weight of all its GPUs together as granted, None for the policy's weights of now (D5). ``stop_by_ms``: when
+    its grace ends, if it was asked to stop.
+    """
 
     attempt: str
     job: str
@@ -45,13 +62,50 @@ class LiveAttempt:
     project: str
     user: str
     gpus: tuple[str, ...]
-    node: str
+    nodes: tuple[str, ...]
     state: JobState
     granted_ms: int
     claimed_ms: int | None
     started_ms: int | None
-    remaining_s: int
+    end_ms: int
     infra_failures: int = 0
+    level: str = "Normal"
+    level_value: int = 2
+    preemptible: bool = True
+    saved_ms: int | None = None
+    checkpoint_interval_s: int = 0
+    save_s: float | None = None
+    restore_s: int = 120
+    recent_preemptions: int = 0
+    billing_micro: int | None = None
+    stop_by_ms: int | None = None
+    group: str | None = None
+    apart: GroupRule | None = None
+
+    @property
+    def node(self) -> str:
+        """The node that leads it."""
+        return self.nodes[0] if self.nodes else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """GPUs that are being freed for a waiting job that evicts their holders; it ends at ``deadline_ms``."""
+
+    job: str
+    gpus: tuple[str, ...]
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time in which nodes are closed by an operator: for maintenance, or but for the jobs of ``project``."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start_ms: int
+    end_ms: int
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +123,21 @@ class NodeLease:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """What an entity had consumed by ``settled_ms``, as it counted then: GPU-ms times the billing weight, with lost
+    work credited (D6). It fades from there; running attempts count beside it from their grant on."""
+
+    gpu_ms: float
+    settled_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
-    """Consumption so far, decayed to now, with lost work credited: integer GPU-ms times the billing weight.
+    """The settled consumption of the entities of each ledger. ``user`` is keyed by (project, user)."""
 
-    Includes what running attempts have used; not what they may still use. ``user`` is keyed by (project, user).
-    """
-
-    queue: Mapping[str, int] = field(default_factory=dict)
-    project: Mapping[str, int] = field(default_factory=dict)
-    user: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    queue: Mapping[str, Account] = field(default_factory=dict)
+    project: Mapping[str, Account] = field(default_factory=dict)
+    user: Mapping[tuple[str, str], Account] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +145,7 @@ class Snapshot:
     """Everything one decision may know. The order of the tuples does not matter.
 
     ``silence_confirmed``: an operator said that the mass silence is real, so the guard of D21 is off.
+    ``can_preempt``: False while checkpoints can't be stored; then no victims are chosen (D31).
     """
 
     now_ms: int
@@ -94,4 +155,7 @@ class Snapshot:
     live: tuple[LiveAttempt, ...] = ()
     leases: tuple[NodeLease, ...] = ()
     usage: Usage = Usage()
+    nominations: tuple[Nomination, ...] = ()
+    windows: tuple[Window, ...] = ()
     silence_confirmed: bool = False
+    can_preempt: bool = True

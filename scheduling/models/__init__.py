@@ -10,6 +10,7 @@ from scheduling.models.fairshare import (
     FairShareSettings,
     Level,
     Membership,
+    PlanningSettings,
     PreemptionRule,
     Project,
     Queue,
@@ -17,6 +18,7 @@ from scheduling.models.fairshare import (
 )
 from scheduling.models.jobs import Job
 from scheduling.models.pool import Gpu, Node, NodeLive
+from scheduling.models.windows import Nomination, Window
 
 __all__ = [
     "Allocation",
@@ -40,6 +42,8 @@ __all__ = [
     "MetricPoint",
     "Node",
     "NodeLive",
+    "Nomination",
+    "PlanningSettings",
     "PreemptionRule",
     "Project",
     "ProjectBlob",
@@ -47,4 +51,5 @@ __all__ = [
     "SchedulerState",
     "Upload",
     "UsageDay",
+    "Window",
 ]

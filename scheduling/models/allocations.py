@@ -33,6 +33,7 @@ class Attempt(models.Model):
 
     class Meta:
         ordering = ["job", "number"]
+        indexes = [models.Index(fields=["ended_at"], name="attempt_by_end")]
         constraints = [
             models.UniqueConstraint(
                 fields=["job"], condition=Q(ended_at__isnull=True), name="one_live_attempt_per_job"

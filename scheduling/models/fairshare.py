@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.core.validators import MinValueValidator, RegexValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from simple_history.models import HistoricalRecords
+
+from scheduling.core.policy import DEFAULT_POLICY
 
 SLUG = RegexValidator(
     r"^[a-z0-9][a-z0-9._-]{0,62}$", "use 1 to 63 lower-case letters, digits, dots, dashes, underscores"
 )
+PREFERENCES = ("whole_groups", "smallest_memory", "best_fit")
+NVLINK_MODES = ("shared", "exclusive")
+IN_FLIGHT_MODES = ("full", "cycle", "off")
+LEDGER_LISTS = ("queue project user", "queue project", "queue user", "project user", "queue", "project", "user")
 NOT_NEGATIVE = MinValueValidator(0.0, "a weight may not be negative")
 
 
@@ -123,6 +129,61 @@ class FairShareSettings(models.Model):
         return f"half-life {self.half_life_s / 86400:g} days"
 
 
+class PlanningSettings(models.Model):
+    """The one row of how the scheduler places, reserves and evicts."""
+
+    prefer = models.CharField(
+        max_length=16, choices=[(p, p.replace("_", " ")) for p in PREFERENCES], default=DEFAULT_POLICY.prefer,
+        help_text="which of several places that fit is taken",
+    )  # fmt: skip
+    nvlink_mode = models.CharField(
+        max_length=9, choices=[(m, m) for m in NVLINK_MODES], default=DEFAULT_POLICY.nvlink_mode,
+        help_text="exclusive: every job that needs NVLink has its whole group",
+    )  # fmt: skip
+    in_flight = models.CharField(
+        max_length=5, choices=[(m, m) for m in IN_FLIGHT_MODES], default=DEFAULT_POLICY.in_flight,
+        help_text="what counts as consumption to come: full = what runs and was just placed, cycle = only the latter",
+    )  # fmt: skip
+    ledgers = models.CharField(
+        max_length=20, choices=[(names, names.replace(" ", ", then ")) for names in LEDGER_LISTS],
+        default=" ".join(DEFAULT_POLICY.ledgers), help_text="which ledgers are compared",
+    )  # fmt: skip
+    reservations_per_level = models.PositiveSmallIntegerField(
+        default=DEFAULT_POLICY.backfill.reservations_per_level, validators=[MaxValueValidator(64)],
+        help_text="how many blocked jobs of each priority that need several GPUs have GPUs promised",
+    )  # fmt: skip
+    aged_after_s = models.PositiveIntegerField(
+        default=round(DEFAULT_POLICY.backfill.aged_after_s), validators=[MinValueValidator(60)],
+        help_text="seconds; whoever waits longer has GPUs promised whatever the rank",
+    )  # fmt: skip
+    aged_reservations = models.PositiveSmallIntegerField(
+        default=DEFAULT_POLICY.backfill.aged_reservations, validators=[MaxValueValidator(64)],
+        help_text="at most so many of those, the oldest first",
+    )  # fmt: skip
+    rack_patience_s = models.PositiveIntegerField(
+        default=round(DEFAULT_POLICY.backfill.rack_patience_s),
+        help_text="seconds; how much later a promise in one rack may start than one over several",
+    )  # fmt: skip
+    protect_s = models.PositiveIntegerField(
+        default=round(DEFAULT_POLICY.evict.protect_s), help_text="seconds; who runs shorter is evicted last"
+    )
+    protect_times = models.PositiveSmallIntegerField(
+        default=DEFAULT_POLICY.evict.protect_times, validators=[MinValueValidator(1)],
+        help_text="who was evicted so often in 24 hours is evicted last",
+    )  # fmt: skip
+    nomination_slack_s = models.PositiveIntegerField(
+        default=round(DEFAULT_POLICY.evict.nomination_slack_s),
+        help_text="seconds after the grace for which freed GPUs are kept for who they were freed for",
+    )  # fmt: skip
+    history = HistoricalRecords()
+
+    class Meta:
+        verbose_name_plural = "planning settings"
+
+    def __str__(self) -> str:
+        return f"{self.reservations_per_level} reserved a priority, {self.prefer.replace('_', ' ')} first"
+
+
 class BillingWeight(models.Model):
     """What one hour of a GPU model counts in fair share (1.0 unless named here)."""
 
@@ -139,14 +200,14 @@ class Balance(models.Model):
 
     ledger = models.CharField(max_length=8, choices=[("queue", "queue"), ("project", "project"), ("user", "user")])
     key = models.CharField(max_length=160, help_text="queue, project, or project/user")
-    gpu_ms = models.BigIntegerField(default=0)
+    gpu_ms = models.FloatField(default=0.0)
     settled_at = models.DateTimeField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["ledger", "key"], name="one_balance_per_entity")]
 
     def __str__(self) -> str:
-        return f"{self.ledger} {self.key}: {self.gpu_ms} GPU-ms"
+        return f"{self.ledger} {self.key}: {self.gpu_ms:.0f} GPU-ms"
 
 
 class UsageDay(models.Model):

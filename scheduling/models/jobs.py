@@ -43,7 +43,18 @@ class Job(models.Model):
     gpu_memory_min_mib = models.PositiveIntegerField(default=0)
     nvlink_required = models.BooleanField(default=False)
     nvlink_exclusive = models.BooleanField(default=False)
+    remainder = models.PositiveIntegerField(
+        default=0, help_text="GPUs on one node more, of a count that did not divide"
+    )
     affinity = models.JSONField(default=list)
+    topology = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="allow_span, required_level, max_wait_for_level_s, near, apart, as far as asked",
+    )
+    group = models.CharField(max_length=100, blank=True, default="", help_text="the group of jobs it belongs to")
+    not_before = models.DateTimeField(null=True, help_text="not before, as its owner asked")
+    start_by = models.DateTimeField(null=True, help_text="not after: cancelled when it has not started by then")
     max_duration_s = models.PositiveIntegerField(default=0)
     retries = models.PositiveSmallIntegerField(default=0)
     preemptible = models.BooleanField(default=True)
@@ -94,8 +105,15 @@ class Job(models.Model):
                 name="job_gpu_count_in_range",
             ),
             models.CheckConstraint(
-                condition=Q(state=REJECTED) | Q(gpu_count=models.F("node_count") * models.F("gpus_per_node")),
+                condition=Q(state=REJECTED)
+                | Q(gpu_count=models.F("node_count") * models.F("gpus_per_node") + models.F("remainder")),
                 name="job_gpu_count_is_the_product",
+            ),
+            models.CheckConstraint(
+                condition=Q(start_by__isnull=True)
+                | Q(not_before__isnull=True)
+                | Q(start_by__gt=models.F("not_before")),
+                name="job_start_by_after_not_before",
             ),
             models.CheckConstraint(
                 condition=Q(state=REJECTED) | Q(max_duration_s__gte=1), name="job_max_duration_positive"

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from scheduling.core.largest import rooms_for
 from scheduling.core.lifecycle import JobState
+from scheduling.core.pool import Pool
 from scheduling.core.request import FieldError, Rights, Submission, validate
 from scheduling.services import models_fit, notify
-from scheduling.store import load
+from scheduling.store import load, topology
+from scheduling.store.clock import to_ms
 from scheduling.store.commit import jobs as commit
 from scheduling.store.queries import access, credentials, dispatch
 from scheduling.store.queries import jobs as queries
@@ -48,9 +51,12 @@ class KeyConflict:
 
 
 def check(
-    body: Mapping[str, Any], actor: Actor
+    body: Mapping[str, Any], actor: Actor, now: datetime, *, to_run: bool = True
 ) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
-    """(submission, resolved parameters and inputs, errors): what REST, the form and a dry run agree on."""
+    """(submission, resolved parameters and inputs, errors): what REST, the form and a dry run agree on.
+
+    ``to_run``: the nodes must be able to run it, which they can't yet when it lies on several; False to plan only.
+    """
     policy, pool = load.policy_of(), load.pool_of()
     project = _project(body, actor)
     rights = Rights(
@@ -59,8 +65,12 @@ def check(
         may_unpreemptible=actor.may_unpreemptible,
         projects=actor.projects,
     )
-    submission, found = validate(body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES)
+    submission, found = validate(
+        body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES, now_ms=to_ms(now)
+    )  # fmt: skip
     errors = [_error(e) for e in found]
+    if to_run and submission is not None:
+        errors += _not_runnable(body, submission, pool)
     kind = body.get("kind")
     resolved: dict[str, Any] = {"params": body.get("params") or {}, "inputs": []}
     if isinstance(kind, str) and kind in KINDS:
@@ -72,6 +82,24 @@ def check(
             resolved["inputs"] = inputs
             errors += unfit
     return (submission if not errors else None), resolved, tuple(errors)
+
+
+def _not_runnable(body: Mapping[str, Any], submission: Submission, pool: Pool) -> list[dict[str, Any]]:
+    """The refusal of what the scheduler can place and the nodes can't run yet: a job that lies on several nodes."""
+    request = submission.request
+    if not request.is_gang and not request.allow_span:
+        return []
+    one = replace(request, gpu_count=1, node_count=1, gpus_per_node=1, remainder=0, allow_span=False)
+    most = rooms_for(pool, one).most_per_node(1)
+    field = (
+        "allow_span" if request.allow_span else "gpu_count" if body.get("node_count") in (None, "") else "node_count"
+    )
+    message = (
+        "the scheduler places jobs over several nodes, but the nodes can't run them yet: ask for at most "
+        f"{most} GPUs of one node, without node_count and allow_span"
+    )
+    limit = {"gpu_count": most, "node_count": 1}.get(field)
+    return [_error(FieldError(field, "not_yet", message, limit))]
 
 
 def _project(body: Mapping[str, Any], actor: Actor) -> str | None:
@@ -91,7 +119,7 @@ def submit(
     if body_key is not None and (made_before := credentials.made_by(actor.user_id, body_key.value)) is not None:
         job_id, made_with = made_before
         return Accepted(job_id, fresh=False) if made_with == body_key.body_sha256 else KeyConflict(job_id)
-    submission, resolved, errors = check(body, actor)
+    submission, resolved, errors = check(body, actor, now)
     if submission is None:
         return Refused(errors, _keep_refused(body, text, errors, actor, now))
     request = submission.request
@@ -103,12 +131,18 @@ def submit(
         "gpu_memory_min_mib": request.gpu_memory_min_mib, "nvlink_required": request.nvlink_required,
         "nvlink_exclusive": request.nvlink_exclusive, "max_duration_s": request.max_duration_s,
         "affinity": [asdict(t) for t in request.affinity], "retries": submission.retries,
-        "preemptible": submission.preemptible, "purpose": submission.purpose or "",
+        "preemptible": submission.preemptible, "purpose": submission.purpose or "", "remainder": request.remainder,
+        "topology": topology.stored(request), "group": submission.group or "",
+        "not_before": _instant(submission.not_before), "start_by": _instant(submission.start_by),
     }  # fmt: skip
     made = commit.create(fields, user_id=actor.user_id, key=body_key, now=now, actor=actor.label)
     if not made.same_body:
         return KeyConflict(made.job_id)
     return Accepted(made.job_id, made.fresh)
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _canonical(body: Mapping[str, Any]) -> str:

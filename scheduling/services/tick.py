@@ -1,27 +1,29 @@
-"""One pass of the scheduler: hold the lease, load, decide, commit, ring."""
+"""One pass of the scheduler: hold the lease, see what changed, decide, commit, ring."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
-from scheduling.core.decide import decide
-from scheduling.core.fairshare import FairShare
-from scheduling.core.plan import Plan, Reason
-from scheduling.core.snapshot import Snapshot
+from scheduling.core.plan import Plan
+from scheduling.core.policy import Policy
 from scheduling.services import notify
-from scheduling.store import lease, load, record
+from scheduling.services.kept import Decided, Kept
+from scheduling.services.reasons import plain, waiting_reasons
+from scheduling.store import lease, record
 from scheduling.store.commit import deadlines, grants
-from scheduling.store.queries.shapes import shape_of
 
 LEASE_S = 10.0
+# Scores change as consumption fades: so often they are written though nothing happens.
+FADING_S = 30.0
+# Of a hundred thousand waiting jobs the reasons take half a second: they are told for a tenth of the time at most.
+SPARING = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,27 @@ class TickResult:
     alarms: tuple[str, ...] = field(default_factory=tuple)
 
 
+class Ticker:
+    """What a scheduler process keeps between its ticks: what decides, and when it last told why jobs wait."""
+
+    def __init__(self) -> None:
+        self.kept = Kept()
+        self._told_at: datetime | None = None
+        self._owed = True
+        self._took_s = 0.0
+
+    def news(self, decided: Decided, *, acted: bool, now: datetime) -> dict[str, Any] | None:
+        """Why jobs wait, if that can have changed since it was last told; not so often that telling is all it does."""
+        self._owed |= decided.moved or acted
+        since_s = math.inf if self._told_at is None else (now - self._told_at).total_seconds()
+        if since_s < SPARING * self._took_s or not (self._owed or since_s >= FADING_S):
+            return None
+        begun = time.perf_counter()
+        told = waiting_reasons(decided.scheduler)
+        self._took_s, self._told_at, self._owed = time.perf_counter() - begun, now, False
+        return told
+
+
 def lead(holder: str, now: datetime) -> lease.Held | None:
     """The scheduler's lease, held by ``holder`` for the next seconds; None while another holds it."""
     return lease.acquire(holder, now, ttl_s=max(LEASE_S * settings.TIME_SCALE, 3 * settings.TICK_S))
@@ -48,71 +71,52 @@ def step_down(holder: str) -> None:
     lease.release(holder)
 
 
-def run_tick(holder: str, now: datetime) -> TickResult:
-    """One tick as ``holder`` (1 lease, 2 load, 3 decide, 4 commit, 5 ring, 6 result).
+def run_tick(holder: str, now: datetime, ticker: Ticker | None = None) -> TickResult:
+    """One tick as ``holder`` (1 lease, 2 see, 3 decide, 4 commit, 5 ring, 6 result).
 
     The commit asks again whether the lease is still held, in its own transaction: a scheduler that was paused while
-    another took over writes nothing.
+    another took over writes nothing. Without a ``ticker`` of earlier ticks everything is read anew. What the ticker
+    keeps has applied the plan to itself, so it is dropped whenever the plan was not written whole.
     """
+    ticker = ticker or Ticker()
     held = lead(holder, now)
     if held is None:
+        ticker.kept.forget()
         return TickResult(led=False)
     begun = time.perf_counter()
-    snapshot = load.snapshot(now)
-    plan = decide(snapshot)
-    applied = commit(plan, snapshot, held, now)
+    try:
+        decided = ticker.kept.decide(now, epoch=held.epoch)
+        applied = commit(decided.plan, decided.policy, held, now)
+    except BaseException:
+        ticker.kept.forget()
+        raise
+    if applied is None or applied.stale:
+        ticker.kept.forget()
     if applied is None:
         return TickResult(led=False)
+    plan, scheduler = decided.plan, decided.scheduler
     late = deadlines.enforce(now)
     notify.ring([*applied.nodes, *late])
+    acted = bool(plan.starts or plan.expired or plan.reclaims or plan.unnominations)
     spent = (time.perf_counter() - begun) * 1000
-    record.tick(now, milliseconds=spent, holds=waiting_reasons(plan, snapshot), alarms=[_plain(a) for a in plan.alarms])
+    record.tick(now, milliseconds=spent, holds=ticker.news(decided, acted=acted, now=now),
+                alarms=[plain(alarm) for alarm in plan.alarms])  # fmt: skip
     wake = None if plan.next_wakeup_ms is None else max(0.0, (plan.next_wakeup_ms - plan.now_ms) / 1000)
     return TickResult(
         led=True,
         started=len(applied.started),
         reclaimed=len(applied.reclaimed),
         stale=tuple(applied.stale),
-        waiting=len(plan.holds),
+        waiting=len(scheduler.waiting) + len(scheduler.sleeping) + len(scheduler.nominees),
         milliseconds=spent,
         next_wakeup_s=wake,
-        alarms=tuple(a.code for a in plan.alarms),
+        alarms=tuple(alarm.code for alarm in plan.alarms),
     )
 
 
-def commit(plan: Plan, snapshot: Snapshot, held: lease.Held, now: datetime) -> grants.Applied | None:
+def commit(plan: Plan, policy: Policy, held: lease.Held, now: datetime) -> grants.Applied | None:
     """The plan's lawful actions are in the database; None, and nothing written, when the lease has been lost."""
     with transaction.atomic():
         if not lease.still_held(held):
             return None
-        return grants.apply(plan, now=now, policy=snapshot.policy, actor=f"scheduler {held.epoch}")
-
-
-def waiting_reasons(plan: Plan, snapshot: Snapshot) -> dict[str, Any]:
-    """Why jobs wait, one entry a shape; a job whose reasons differ from its shape's has its own entry.
-
-    With it the deficits of all entities, from which every waiting job's scores follow.
-    """
-    shapes = {job.id: shape_of(job.request) for job in snapshot.waiting}
-    usual: dict[str, Counter[tuple[Reason, ...]]] = {}
-    for hold in plan.holds:
-        usual.setdefault(shapes[hold.job], Counter())[hold.reasons] += 1
-    common = {shape: counts.most_common(1)[0][0] for shape, counts in usual.items()}
-    fair = FairShare(snapshot)
-    return {
-        "shapes": {shape: [_plain(r) for r in reasons] for shape, reasons in common.items()},
-        "jobs": {h.job: [_plain(r) for r in h.reasons] for h in plan.holds if h.reasons != common[shapes[h.job]]},
-        "deficits": {
-            "queue": _deficits(fair.queues.targets, fair.queues.consumed),
-            "project": _deficits(fair.projects.targets, fair.projects.consumed),
-            "user": {"/".join(k): v for k, v in _deficits(fair.users.targets, fair.users.consumed).items()},
-        },
-    }
-
-
-def _deficits(targets: Mapping[Any, float], consumed: Any) -> dict[Any, float]:
-    return {key: (target - consumed(key)) / target for key, target in targets.items() if target > 0}
-
-
-def _plain(reason: Reason) -> dict[str, Any]:
-    return {**asdict(reason), "numbers": dict(reason.numbers)}
+        return grants.apply(plan, now=now, policy=policy, actor=f"scheduler {held.epoch}")

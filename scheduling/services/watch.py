@@ -22,11 +22,12 @@ def run_scheduler(holder: str, stop: threading.Event, *, period_s: float) -> Non
     not committed is decided again.
     """
     waiter: Waiter | None = None
+    ticker = tick.Ticker()
     faults = 0
     while not stop.is_set():
         try:
             waiter = waiter or Waiter()
-            result = tick.run_tick(holder, now())
+            result = tick.run_tick(holder, now(), ticker)
             faults = 0
             if result.started or result.reclaimed or result.stale:
                 log.info("tick", started=result.started, reclaimed=result.reclaimed, stale=list(result.stale),

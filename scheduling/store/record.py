@@ -127,8 +127,11 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def tick(now: datetime, *, milliseconds: float, holds: Mapping[str, Any], alarms: Sequence[Mapping[str, Any]]) -> None:
-    """The scheduler's row shows its last tick and why jobs wait (one entry a shape)."""
+def tick(
+    now: datetime, *, milliseconds: float, holds: Mapping[str, Any] | None, alarms: Sequence[Mapping[str, Any]]
+) -> None:
+    """The scheduler's row shows its last tick and why jobs wait (one entry a shape); None when that is as it was."""
+    told = {} if holds is None else {"holds": dict(holds)}
     SchedulerState.objects.filter(pk=1).update(
-        last_tick_at=now, last_tick_ms=milliseconds, ticks=F("ticks") + 1, holds=dict(holds), alarms=list(alarms)
+        last_tick_at=now, last_tick_ms=milliseconds, ticks=F("ticks") + 1, alarms=list(alarms), **told
     )

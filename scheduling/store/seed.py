@@ -18,6 +18,7 @@ from scheduling.models import (
     Membership,
     Node,
     NodeLive,
+    PlanningSettings,
     PreemptionRule,
     Project,
     Queue,
@@ -49,6 +50,7 @@ def policy() -> None:
             if pair[0] and pair[1]:
                 PreemptionRule.objects.create(preemptor=pair[0], victim=pair[1])
     FairShareSettings.objects.get_or_create(pk=1)
+    PlanningSettings.objects.get_or_create(pk=1)
     SchedulerState.objects.get_or_create(pk=1)
 
 

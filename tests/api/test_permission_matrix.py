@@ -35,6 +35,9 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("POST", "pool/nodes/{node}/drain/"): (403, 403, 200),
     ("POST", "pool/nodes/{node}/return/"): (403, 403, 200),
     ("GET", "pool/gpus/{gpu}/"): (200, 200, 200),
+    ("GET", "pool/windows/"): (200, 200, 200),
+    ("POST", "pool/windows/"): (403, 403, 422),
+    ("DELETE", "pool/windows/{window}/"): (403, 403, 404),
     ("GET", "artifacts/"): (200, 200, 200),
     ("POST", "artifacts/"): (422, 422, 422),
     ("GET", "artifacts/uploads/{upload}/"): (200, 404, 404),
@@ -83,7 +86,7 @@ def routes() -> Iterator[tuple[str, str]]:
     for address, view in walk(get_resolver().url_patterns, ""):
         if address.startswith("api/v1/"):
             path = address.removeprefix("api/v1/")
-            for written, plain in [("<str:", "{"), ("<path:", "{"), (">", "}")]:
+            for written, plain in [("<str:", "{"), ("<int:", "{"), ("<path:", "{"), (">", "}")]:
                 path = path.replace(written, plain)
             for parameter, name in NAMES.items():
                 path = path.replace("{" + parameter + "}", "{" + name + "}")
@@ -100,7 +103,7 @@ def filled(w: World, path: str) -> str:
     files = [{"path": "config.json", "size": 2}]
     upload = w.alice.post("artifacts/", {"name": "m", "project": "alpha", "files": files}).json()["upload"]
     return path.format(job=run.job, node="n1", gpu=run.gpus[0], artifact=w.models[0], path="config.json", upload=upload,
-                       token="0" * 16, attempt=run.attempt)  # fmt: skip
+                       token="0" * 16, attempt=run.attempt, window=7)  # fmt: skip
 
 
 def called(caller: Caller, method: str, path: str) -> int:

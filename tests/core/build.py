@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from scheduling.core.lifecycle import GpuState, JobState, NodeState
 from scheduling.core.plan import Plan
-from scheduling.core.policy import DEFAULT_POLICY, Policy
+from scheduling.core.policy import DEFAULT_POLICY, Backfill, Policy
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.resources import AffinityTerm, ResourceRequest
-from scheduling.core.snapshot import LiveAttempt, NodeLease, Snapshot, Usage, WaitingJob
+from scheduling.core.snapshot import Account, LiveAttempt, NodeLease, Snapshot, Usage, WaitingJob
 from scheduling.core.units import parse_memory
 
 NOW = 10_000
@@ -81,6 +81,9 @@ def job(name: str, count: int = 1, *, at: float = 0, **more) -> WaitingJob:
         "queue": more.pop("queue", "merge"),
         "project": more.pop("project", "A"),
         "eligible_at_ms": more.pop("eligible_at_ms", 0),
+        "not_before_ms": more.pop("not_before_ms", 0),
+        "start_by_ms": more.pop("start_by_ms", None),
+        "group": more.pop("family", None),
         "avoid_gpus": frozenset(more.pop("avoid_gpus", ())),
         "avoid_nodes": frozenset(more.pop("avoid_nodes", ())),
     }
@@ -98,11 +101,20 @@ def job(name: str, count: int = 1, *, at: float = 0, **more) -> WaitingJob:
     )
 
 
+def gang(name: str, nodes: int, each: int, *, remainder: int = 0, **more) -> WaitingJob:
+    """A waiting job of so many nodes with so many GPUs ``each``, and ``remainder`` on one node more."""
+    return job(name, nodes * each + remainder, node_count=nodes, gpus_per_node=each, remainder=remainder, **more)
+
+
 def live(name: str, *held: str, seconds: int = HOUR_S, state: JobState = JobState.RUNNING, **more) -> LiveAttempt:
-    """A running attempt of job ``name`` on the GPUs, with so many seconds left."""
-    project = more.pop("project", "Z")
-    granted = more.pop("granted_ms", 0)
+    """An attempt of job ``name`` on the GPUs. It has ``seconds`` left from ``now_ms``, or ends at second ``ends``.
+
+    It was granted, claimed and started at ``granted_ms``, by default just now.
+    """
+    project, now = more.pop("project", "Z"), more.pop("now_ms", NOW)
+    granted = more.pop("granted_ms", now)
     claimed = more.pop("claimed_ms", None if state is JobState.DISPATCHING else granted)
+    level = more.pop("level", "Normal")
     return LiveAttempt(
         attempt=f"attempt of {name}",
         job=name,
@@ -112,12 +124,15 @@ def live(name: str, *held: str, seconds: int = HOUR_S, state: JobState = JobStat
         project=project,
         user=more.pop("user", f"user of {project}"),
         gpus=held,
-        node=held[0].split("/")[0],
+        nodes=tuple(dict.fromkeys(gpu.split("/")[0] for gpu in held)),
         state=state,
         granted_ms=granted,
         claimed_ms=claimed,
         started_ms=claimed,
-        remaining_s=seconds,
+        end_ms=round(more.pop("ends", now / 1000 + seconds) * 1000),
+        level=level,
+        level_value=LEVELS[level],
+        group=more.pop("family", None),
         **more,
     )
 
@@ -126,11 +141,13 @@ def lease(name: str, *, silent_s: float, now_ms: int = NOW) -> NodeLease:
     return NodeLease(name, "boot", now_ms - round(silent_s * 1000), round(silent_s * 1000))
 
 
-def used(*, queue: Mapping[str, float] | None = None, project: Mapping[str, float] | None = None) -> Usage:
-    """Past consumption in GPU-hours; each project's is also its one user's."""
-    projects = {name: round(hours * HOUR_MS) for name, hours in (project or {}).items()}
+def used(
+    *, queue: Mapping[str, float] | None = None, project: Mapping[str, float] | None = None, at_ms: int = NOW
+) -> Usage:
+    """What was consumed by ``at_ms``, in GPU-hours; each project's is also its one user's."""
+    projects = {name: Account(hours * HOUR_MS, at_ms) for name, hours in (project or {}).items()}
     return Usage(
-        {name: round(hours * HOUR_MS) for name, hours in (queue or {}).items()},
+        {name: Account(hours * HOUR_MS, at_ms) for name, hours in (queue or {}).items()},
         projects,
         {(name, f"user of {name}"): amount for name, amount in projects.items()},
     )
@@ -139,6 +156,12 @@ def used(*, queue: Mapping[str, float] | None = None, project: Mapping[str, floa
 def weighted(**projects: float) -> Policy:
     """The default policy with these project weights."""
     return replace(DEFAULT_POLICY, project_weights=projects)
+
+
+def patient(policy: Policy = DEFAULT_POLICY, *, per_level: int = 2, grace_s: float = 60.0) -> Policy:
+    """The policy the worked examples were computed with: two reservations per level, a grace of a minute."""
+    queues = tuple(replace(queue, grace_s=grace_s) for queue in policy.queues)
+    return replace(policy, queues=queues, backfill=Backfill(reservations_per_level=per_level))
 
 
 def world(the_pool: Pool, *waiting: WaitingJob, **more) -> Snapshot:
@@ -162,6 +185,21 @@ def order_of(plan: Plan) -> list[str]:
 def places_of(plan: Plan) -> dict[str, list[str]]:
     """The GPUs of each job that starts, sorted."""
     return {start.job: sorted(start.gpus) for start in plan.starts}
+
+
+def nominated(plan: Plan) -> dict[str, list[str]]:
+    """The GPUs kept for each job that evicts, sorted."""
+    return {each.job: sorted(each.gpus) for each in plan.nominations}
+
+
+def victims(plan: Plan) -> list[str]:
+    """The jobs that are asked to stop, sorted."""
+    return sorted(each.job for each in plan.preempts)
+
+
+def promised(plan: Plan) -> dict[str, tuple[float, list[str]]]:
+    """Per reservation the second it starts at and its GPUs, sorted."""
+    return {each.job: (each.start_ms / 1000, sorted(each.gpus)) for each in plan.reservations}
 
 
 def codes_of(plan: Plan) -> dict[str, list[str]]:

@@ -10,6 +10,8 @@ from scheduling.core.request import FieldError, Rights, Submission, validate
 
 from .build import gpus, pool
 
+NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
+
 KINDS = {"merge": "merge", "evaluate": "eval", "infer": "inference"}
 RESEARCHER = Rights(levels_cap=3, may_critical=False, projects=("alpha",))
 RELEASER = Rights(levels_cap=4, may_critical=True, may_unpreemptible=True, projects=("alpha", "beta"))
@@ -21,7 +23,7 @@ def checked(
     raw: Mapping[str, object] | None = None, *, the_pool: Pool = BOARDS, rights: Rights = RESEARCHER, **more
 ) -> tuple[Submission | None, tuple[FieldError, ...]]:
     body = {**PLAIN, **(raw or {}), **more}
-    return validate(body, policy=DEFAULT_POLICY, pool=the_pool, rights=rights, kinds=KINDS)
+    return validate(body, policy=DEFAULT_POLICY, pool=the_pool, rights=rights, kinds=KINDS, now_ms=NOW_MS)
 
 
 def accepted(raw: Mapping[str, object] | None = None, **more) -> Submission:

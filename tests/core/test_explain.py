@@ -1,4 +1,4 @@
-"""Why a job waits: every reason with its numbers, and worked examples 12 and 23."""
+"""Why a job waits: every reason with its numbers. The worked examples 12, 17 and 23 have some too."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from scheduling.core.decide import decide
 from scheduling.core.explain import starting_soon
 from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.pool import Pool
+from scheduling.core.resources import GroupRule
+from scheduling.core.snapshot import Window
 
 from .build import (
     codes_of,
+    gang,
     gpus,
     groups,
     job,
     live,
     loose,
+    node,
     numbers_of,
     order_of,
     pool,
@@ -24,47 +28,6 @@ from .build import (
     with_node_state,
     world,
 )
-
-TEN_S = 10_000
-
-
-def example_12():
-    """Two groups of four; two GPUs of g0 are busy until 6000 s, two of g1 until 9000 s."""
-    running = [live("r", "n0/0", "n0/1", seconds=5990), live("s", "n1/0", "n1/1", seconds=8990)]
-    return decide(world(groups(2, 4), job("1", 4, nvlink=True), running=running, now_ms=TEN_S))
-
-
-def test_example_12_enough_gpus_in_total_but_none_together_is_fragmented():
-    numbers = numbers_of(example_12(), "1", "FRAGMENTED")
-    assert [numbers[key] for key in ("need", "free", "best_free", "short")] == [4, 4, 2, 2]
-
-
-def test_example_12_says_that_two_gpus_would_start_now():
-    assert numbers_of(example_12(), "1", "FRAGMENTED")["gpus_at_most"] == 2
-
-
-def test_example_12_says_which_group_frees_first_and_when():
-    numbers = numbers_of(example_12(), "1", "FRAGMENTED")
-    assert (numbers["earliest_domain"], numbers["earliest_at_ms"]) == ("g0", 6_000_000)
-
-
-def example_23():
-    the_pool = pool(gpus("n0", 2, memory="80GB", group="g0"), gpus("n1", 2, memory="24GB", group="g1"))
-    running = [live("r", "n0/0", "n0/1", seconds=8000)]
-    return decide(world(the_pool, job("1", 2, nvlink=True, memory="40GB"), running=running, now_ms=1_000_000))
-
-
-def test_example_23_too_few_suitable_gpus_is_busy():
-    assert numbers_of(example_23(), "1", "BUSY")["short"] == 2
-
-
-def test_example_23_says_that_less_memory_would_start_now():
-    assert numbers_of(example_23(), "1", "BUSY")["memory_at_most_mib"] == 22889
-
-
-def test_example_23_says_when_the_group_is_free():
-    numbers = numbers_of(example_23(), "1", "BUSY")
-    assert (numbers["earliest_domain"], numbers["earliest_at_ms"]) == ("g0", 9_000_000)
 
 
 def test_busy_says_in_words_what_is_short_and_what_would_start():
@@ -162,7 +125,7 @@ def test_jobs_of_one_shape_have_the_same_reason_and_different_ranks():
 
 
 def test_an_exclusive_job_is_told_how_many_gpus_keep_it_from_a_whole_group():
-    running = [live("r", "n0/0", seconds=600)]
+    running = [live("r", "n0/0", ends=600)]
     plan = decide(world(groups(1, 4), job("1", 2, nvlink=True, nvlink_exclusive=True), running=running, now_ms=0))
     numbers = numbers_of(plan, "1", "FRAGMENTED")
     assert (numbers["short"], numbers["earliest_at_ms"]) == (1, 600_000)
@@ -190,3 +153,61 @@ def test_every_waiting_job_has_a_reason_with_a_message():
     assert {hold.job: bool(hold.reasons and all(reason.message for reason in hold.reasons)) for hold in plan.holds} == {
         "2": True, "3": True, "4": True,
     }  # fmt: skip
+
+
+def told(plan, name: str = "1") -> list[str]:
+    """The codes of the reasons of one job."""
+    return codes_of(plan)[name]
+
+
+def test_a_job_that_fits_but_for_a_reservation_is_told_whose_and_how_short_it_must_be():
+    jobs = [job("large", 2, at=1), job("1", at=2)]
+    numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=610)])), "1", "RESERVED")
+    assert (numbers["held_for"], numbers["duration_at_most_s"]) == ("large", 600)
+
+
+def test_a_job_that_fits_but_for_a_window_is_told_so():
+    closed = Window("service", ("n0",), 110_000, 900_000)
+    numbers = numbers_of(decide(world(loose(1), job("1"), windows=(closed,))), "1", "WINDOW")
+    assert numbers["duration_at_most_s"] == 100
+
+
+def test_a_gang_is_told_how_many_nodes_are_short_and_how_many_would_do():
+    plan = decide(world(groups(3, 2), gang("1", 3, 2), running=[live("r", "n0/0")]))
+    numbers = numbers_of(plan, "1", "GANG_NODES")
+    assert (numbers["short_nodes"], numbers["nodes_at_most"]) == (1, 2)
+
+
+def test_a_gang_that_must_lie_in_one_rack_is_told_that_the_nodes_are_in_several():
+    nodes = [node("n0"), node("n1", rack="r1"), node("n2", rack="r1")]
+    the_pool = pool(*(gpus(f"n{n}", 2) for n in range(3)), nodes=nodes)
+    plan = decide(world(the_pool, gang("1", 2, 2, required_level="rack"), running=[live("r", "n1/0")]))
+    assert told(plan) == ["GANG_RACK"]
+    assert numbers_of(plan, "1", "GANG_RACK")["without_level"] == 1
+
+
+def test_a_job_that_waits_for_its_victims_is_told_how_many_and_until_when():
+    plan = decide(world(loose(1), job("1", level="Critical"), running=[live("r", "n0/0", level="Low", granted_ms=0)]))
+    numbers = numbers_of(plan, "1", "PREEMPTING")
+    assert (numbers["victims"], numbers["deadline_ms"]) == (1, plan.nominations[0].deadline_ms)
+
+
+def test_a_job_that_may_evict_and_finds_nobody_is_told_so():
+    plan = decide(world(loose(1), job("1", level="Critical"), running=[live("r", "n0/0", level="High")]))
+    assert told(plan) == ["BUSY", "NO_VICTIMS"]
+
+
+def test_a_job_without_a_partner_is_told_of_which_group():
+    plan = decide(world(loose(1), job("1", near=GroupRule("red", "rack"))))
+    assert numbers_of(plan, "1", "NO_PARTNER")["group"] == "red"
+
+
+def test_a_job_that_only_a_rule_between_jobs_keeps_away_is_told_so():
+    running = [live("r", "n0/0", family="red")]
+    plan = decide(world(loose(2), job("1", apart=GroupRule("red", "node")), running=running))
+    assert told(plan) == ["RULE"]
+
+
+def test_a_job_that_is_to_start_later_says_when():
+    plan = decide(world(loose(1), job("1", not_before_ms=70_000)))
+    assert numbers_of(plan, "1", "NOT_BEFORE") == {"until_ms": 70_000}

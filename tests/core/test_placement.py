@@ -1,4 +1,4 @@
-"""Where a job is placed: worked examples 10 and 11, D15, D16 and the rules of D19."""
+"""Where a job of one node is placed: D15, D16, what it avoids (D13) and the rules of D19."""
 
 from __future__ import annotations
 
@@ -30,26 +30,6 @@ from .build import (
 
 def placed(the_pool: Pool, *jobs, **more) -> dict[str, list[str]]:
     return places_of(decide(world(the_pool, *jobs, **more)))
-
-
-def mixed_memory() -> Pool:
-    return pool(gpus("c", 1, memory="24GB"), gpus("b", 1, memory="40GB"), gpus("a", 1, memory="80GB"))
-
-
-def test_example_10_each_job_gets_the_smallest_sufficient_memory():
-    jobs = [job("1", at=1, memory="30GB"), job("2", at=2, memory="10GB"), job("3", at=3, memory="10GB")]
-    assert placed(mixed_memory(), *jobs) == {"1": ["b/0"], "2": ["c/0"], "3": ["a/0"]}
-
-
-def test_example_11_small_jobs_use_broken_groups_and_whole_groups_stay_whole():
-    jobs = [job("1", at=1), job("2", 2, at=2, nvlink=True), job("3", 4, at=3, nvlink=True)]
-    there = placed(groups(2, 4), *jobs, running=[live("r", "n0/0")])
-    assert there == {"1": ["n0/1"], "2": ["n0/2", "n0/3"], "3": ["n1/0", "n1/1", "n1/2", "n1/3"]}
-
-
-def test_example_11_a_broken_group_of_larger_memory_comes_before_a_whole_one_of_smaller():
-    the_pool = pool(gpus("n0", 2, memory="24GB", group="g0"), gpus("n1", 4, memory="80GB", group="g1"))
-    assert placed(the_pool, job("1", memory="16GB"), running=[live("r", "n1/0")]) == {"1": ["n1/1"]}
 
 
 def test_a_whole_small_group_is_broken_before_a_larger_one():

@@ -12,7 +12,7 @@ from scheduling.core.pool import Pool
 from scheduling.core.request import validate
 
 from .build import rule
-from .submitting import BOARDS, KINDS, RESEARCHER, accepted, refused, the_error
+from .submitting import BOARDS, KINDS, NOW_MS, RESEARCHER, accepted, refused, the_error
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,9 @@ bodies = st.dictionaries(st.one_of(st.sampled_from(KNOWN), st.text()), values)
 @given(bodies, st.booleans())
 def test_whatever_is_sent_the_answer_is_a_submission_or_errors_that_can_be_written(body, on_pool):
     the_pool = BOARDS if on_pool else Pool()
-    submission, errors = validate(body, policy=DEFAULT_POLICY, pool=the_pool, rights=RESEARCHER, kinds=KINDS)
+    submission, errors = validate(
+        body, policy=DEFAULT_POLICY, pool=the_pool, rights=RESEARCHER, kinds=KINDS, now_ms=NOW_MS
+    )
     assert (submission is None) == bool(errors)
     for error in errors:
         assert (error.field + error.code + error.message).encode()

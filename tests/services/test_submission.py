@@ -162,3 +162,39 @@ def test_a_refused_body_with_numbers_that_json_lacks_is_kept_as_text(who):
     models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
     result = refusal(who["alice"], b.merge_body(models, params={"t": float("nan")}))
     assert Job.objects.get(pk=result.job_id).params["t"] == "NaN"
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "limit"),
+    [
+        ({"gpu_count": 5}, "gpu_count", 4),
+        ({"gpu_count": 4, "node_count": 2}, "node_count", 1),
+        ({"gpu_count": 4, "allow_span": True}, "allow_span", None),
+    ],
+)
+def test_a_job_over_several_nodes_is_planned_but_not_taken_yet(who, asked, field, limit):
+    b.node("n2")
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    body = b.merge_body(models, nvlink_required=False, **asked)
+    errors = refusal(who["alice"], body).errors
+    assert [(e["field"], e["code"], e["limit"]) for e in errors] == [(field, "not_yet", limit)]
+    submission, _, left = jobs.check(body, who["alice"], b.NOON, to_run=False)
+    assert (left, submission.request.gpu_count) == ((), asked["gpu_count"])
+
+
+def test_a_job_keeps_its_group_its_times_and_its_neighbours(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    body = b.merge_body(
+        models, group="g", not_before="2026-03-02T14:00:00+01:00", start_by="2026-03-02T14:00:00Z",
+        anti_affinity={"group": "g", "level": "node"},
+    )  # fmt: skip
+    job = Job.objects.get(pk=b.submitted(who["alice"], body))
+    assert (job.group, job.not_before, job.start_by) == ("g", b.later(3600), b.later(7200))
+    assert job.topology == {"apart": {"group": "g", "level": "node"}}
+
+
+def test_a_job_of_another_shape_by_its_neighbours_has_another_shape(who):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    rule = {"group": "g", "level": "node"}
+    jobs_ = [b.submitted(who["alice"], b.merge_body(models, **more)) for more in ({}, {"anti_affinity": rule})]
+    assert len({Job.objects.get(pk=each).shape for each in jobs_}) == 2

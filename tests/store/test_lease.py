@@ -44,7 +44,7 @@ def test_a_plan_of_an_overtaken_scheduler_is_not_written():
     plan = decide(snapshot)
     assert len(plan.starts) == 1
     assert tick.lead("new", b.later(60)) is not None
-    assert tick.commit(plan, snapshot, old, b.later(61)) is None
+    assert tick.commit(plan, snapshot.policy, old, b.later(61)) is None
     assert Job.objects.get(pk=job).state == "QUEUED"
 
 

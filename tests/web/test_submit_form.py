@@ -82,7 +82,7 @@ def test_the_form_and_rest_say_the_same():
     filled = form(models, gpu_count="9", t="2")
     shown = text(browser().post("/jobs/new/", filled))
     body = b.merge_body(models, gpu_count="9", params={"t": 2.0})
-    _, _, errors = jobs.check(body, alice)
+    _, _, errors = jobs.check(body, alice, b.NOON)
     assert errors
     assert all(entities.escape(e["message"]) in shown for e in errors)
 

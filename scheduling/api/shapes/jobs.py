@@ -7,9 +7,26 @@ from typing import Any
 from rest_framework import serializers
 
 from scheduling.api.shapes.answers import FieldProblem
+from scheduling.core.resources import PLACES
 
 
-class JobRequest(serializers.Serializer[Any]):
+class GroupRuleShape(serializers.Serializer[Any]):
+    """A rule about the running jobs of a group."""
+
+    group = serializers.CharField()
+    level = serializers.ChoiceField(choices=PLACES)
+
+
+class WithGroup(serializers.Serializer[Any]):
+    """Has the field ``with``, which is a word of Python."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """The declared fields, and ``with``."""
+        rule = GroupRuleShape(required=False, allow_null=True, help_text="Only where jobs of the group run.")
+        return {**super().get_fields(), "with": rule}
+
+
+class JobRequest(WithGroup):
     """What is asked for. Unknown fields are an error that names the nearest known one."""
 
     kind = serializers.CharField(help_text="merge")
@@ -24,7 +41,16 @@ class JobRequest(serializers.Serializer[Any]):
     gpu_memory_min = serializers.CharField(required=False, help_text="Per GPU, installed: 40GiB, 80GB, bytes.")
     nvlink_required = serializers.BooleanField(required=False)
     nvlink_exclusive = serializers.BooleanField(required=False)
+    required_level = serializers.CharField(required=False, allow_null=True, help_text="nvlink_group or rack.")
+    max_wait_for_level = serializers.CharField(
+        required=False, allow_null=True, help_text="How long to hold out for the best rung, like 1h30m."
+    )
+    allow_span = serializers.BooleanField(required=False, help_text="The GPUs may lie on any nodes.")
     affinity = serializers.JSONField(required=False)
+    anti_affinity = GroupRuleShape(required=False, allow_null=True, help_text="Not where jobs of the group run.")
+    group = serializers.CharField(required=False, allow_null=True, help_text="The group of jobs it belongs to.")
+    not_before = serializers.DateTimeField(required=False, allow_null=True)
+    start_by = serializers.DateTimeField(required=False, allow_null=True, help_text="Cancelled if not started by then.")
     max_duration = serializers.CharField(required=False, help_text="4h, 90m, 1h30m, PT4H, seconds.")
     retries = serializers.IntegerField(required=False)
     preemptible = serializers.BooleanField(required=False)
@@ -87,7 +113,7 @@ class ScoresShape(serializers.Serializer[Any]):
     user = serializers.FloatField(allow_null=True)
 
 
-class JobShape(serializers.Serializer[Any]):
+class JobShape(WithGroup):
     """A job and where it stands."""
 
     id = serializers.UUIDField()
@@ -108,7 +134,15 @@ class JobShape(serializers.Serializer[Any]):
     nvlink_required = serializers.BooleanField()
     nvlink_exclusive = serializers.BooleanField()
     max_duration = serializers.IntegerField(help_text="Seconds.")
+    remainder = serializers.IntegerField(help_text="GPUs on one node more than node_count.")
     affinity = serializers.JSONField(allow_null=True)
+    anti_affinity = GroupRuleShape(allow_null=True)
+    group = serializers.CharField(allow_null=True)
+    not_before = serializers.DateTimeField(allow_null=True)
+    start_by = serializers.DateTimeField(allow_null=True)
+    required_level = serializers.CharField(allow_null=True)
+    max_wait_for_level = serializers.IntegerField(allow_null=True, help_text="Seconds.")
+    allow_span = serializers.BooleanField()
     retries = serializers.IntegerField()
     preemptible = serializers.BooleanField()
     purpose = serializers.CharField(allow_null=True)

@@ -154,3 +154,31 @@ class OperatedShape(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     state = serializers.CharField()
+
+
+class WindowRequest(serializers.Serializer[Any]):
+    """Nodes to be closed for a time."""
+
+    name = serializers.CharField()
+    nodes = serializers.ListField(child=serializers.CharField())
+    start = serializers.DateTimeField(help_text="No job starts on the nodes that would still run then.")
+    end = serializers.DateTimeField()
+    project = serializers.CharField(
+        required=False, allow_null=True, help_text="The nodes stay open to its jobs: an advance reservation."
+    )
+    note = serializers.CharField(required=False, allow_null=True)
+
+
+class WindowShape(serializers.Serializer[Any]):
+    """A time in which nodes are closed. Of another project's it is told when and where, not whose."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    nodes = serializers.ListField(child=serializers.CharField())
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField()
+    reserved = serializers.BooleanField(help_text="Open to the jobs of one project; else closed to all: maintenance.")
+    project = serializers.CharField(allow_null=True)
+    note = serializers.CharField()
+    created_by = serializers.CharField(allow_null=True)
+    created_at = serializers.DateTimeField()

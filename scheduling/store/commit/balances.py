@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 
 from scheduling.core.decay import decay, interval
+from scheduling.core.ledger import MICRO
 from scheduling.models import Allocation, Balance, FairShareSettings, Job
+from scheduling.store import journal
 from scheduling.store.clock import to_ms
 
 
@@ -22,18 +24,24 @@ def entities(job: Job) -> list[tuple[str, str]]:
     return [("queue", job.queue.name if job.queue else ""), ("project", project), ("user", f"{project}/{user}")]
 
 
-def charge(job: Job, ended: Iterable[Allocation], now: datetime) -> int:
-    """The ended allocations are in the job's three balances; returns the undecayed GPU-ms charged."""
-    half_life, at = half_life_ms(), to_ms(now)
-    spans = [(a.billing, to_ms(a.granted_at), to_ms(now)) for a in ended]
-    cost = sum(interval(w, start, end, at, half_life_ms=half_life) for w, start, end in spans)
+def charge(job: Job, ended: Sequence[Allocation], now: datetime) -> int:
+    """The allocations of one attempt, now ended, are in the job's three balances; returns the undecayed GPU-ms charged.
+
+    It is the core's arithmetic to the last bit, so that a scheduler that was told of the end agrees with one that
+    reads the balances.
+    """
+    if not ended:
+        return 0
+    half_life, at, start = half_life_ms(), to_ms(now), to_ms(ended[0].granted_at)
+    weight = sum(round(a.billing * MICRO) for a in ended) / MICRO
+    cost = interval(weight, start, at, at, half_life_ms=half_life)
     for ledger, key in entities(job):
         row, _ = Balance.objects.select_for_update().get_or_create(
-            ledger=ledger, key=key, defaults={"settled_at": now, "gpu_ms": 0}
+            ledger=ledger, key=key, defaults={"settled_at": now, "gpu_ms": 0.0}
         )
         kept = decay(row.gpu_ms, at - to_ms(row.settled_at), half_life)
-        Balance.objects.filter(pk=row.pk).update(gpu_ms=round(kept + cost), settled_at=now)
-    return sum(round(w * (end - start)) for w, start, end in spans)
+        Balance.objects.filter(pk=row.pk).update(gpu_ms=kept + cost, settled_at=now)
+    return round(weight * max(0, at - start))
 
 
 def rebuild(now: datetime) -> int:
@@ -52,8 +60,9 @@ def rebuild(now: datetime) -> int:
     for row in Balance.objects.select_for_update():
         right = true.pop((row.ledger, row.key), 0.0)
         wrong += abs(decay(row.gpu_ms, at - to_ms(row.settled_at), half_life) - right) > 1000.0
-        Balance.objects.filter(pk=row.pk).update(gpu_ms=round(right), settled_at=now)
+        Balance.objects.filter(pk=row.pk).update(gpu_ms=right, settled_at=now)
     Balance.objects.bulk_create(
-        Balance(ledger=ledger, key=key, gpu_ms=round(cost), settled_at=now) for (ledger, key), cost in true.items()
+        Balance(ledger=ledger, key=key, gpu_ms=cost, settled_at=now) for (ledger, key), cost in true.items()
     )
+    journal.write([journal.Note("balances_rebuilt", "queue", "", message=f"{wrong} were wrong")], now)
     return wrong

@@ -14,25 +14,32 @@ from scheduling.core.lifecycle import GpuState, JobState, NodeState, sources_of
 from scheduling.core.lifecycle import JobEvent as Ev
 from scheduling.core.plan import Plan, Start
 from scheduling.core.policy import Policy
-from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job
+from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job, Nomination
 from scheduling.store import journal
 from scheduling.store.commit.attempts import End, end
 from scheduling.store.commit.nodes import lose
-from scheduling.store.load import billing_weights
+from scheduling.store.commit.transitions import lock_job, step
+from scheduling.store.load_policy import billing_weights
+
+TOO_LATE = "start_by has passed"
 
 
 @dataclass(slots=True)
 class Applied:
-    """What of a plan took effect: started job ids, nodes to ring, and the actions that had become stale."""
+    """What of a plan took effect: jobs that started or expired, nodes to ring, and actions that had become stale."""
 
     started: list[str] = field(default_factory=list)
+    expired: list[str] = field(default_factory=list)
     reclaimed: list[str] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
     stale: list[str] = field(default_factory=list)
 
 
 def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
-    """Every action of the plan that is still lawful is in the database, each group in one transaction."""
+    """Every action of the plan that is still lawful is in the database, each group in one transaction.
+
+    Evictions are not among them: :func:`scheduling.store.load.snapshot` asks for plans without any.
+    """
     applied = Applied()
     for lost in plan.lose_nodes:
         lose(lost.node, now=now, actor=actor)
@@ -47,12 +54,28 @@ def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
         else:
             applied.reclaimed.append(taken.attempt)
             applied.nodes.add(taken.node)
+    for late in plan.expired:
+        _expire(late.job, applied, now=now, actor=actor)
+    settled = [UUID(ended.job) for ended in plan.unnominations] + [UUID(start.job) for start in plan.starts]
+    Nomination.objects.filter(job_id__in=settled).delete()
     if plan.starts:
         try:
             _grant(plan.starts, applied, now=now, actor=actor)
         except IntegrityError as lost_race:  # the unique index is the last net: nothing of this group is written
             applied.stale.extend(f"start {s.job}: {lost_race.__class__.__name__}" for s in plan.starts)
     return applied
+
+
+@transaction.atomic
+def _expire(job_id: str, applied: Applied, *, now: datetime, actor: str) -> None:
+    """The job, if it still waits, is CANCELLED: it was not to start any more."""
+    job = lock_job(UUID(job_id))
+    if job is None or job.state != JobState.QUEUED:
+        applied.stale.append(f"expire {job_id}")
+        return
+    step(job, Ev.CANCEL, now, actor=actor, message=TOO_LATE, data={"cause": "start_by"},
+         fields={"outcome": "CANCELLED", "error": TOO_LATE})  # fmt: skip
+    applied.expired.append(job_id)
 
 
 @transaction.atomic
@@ -89,7 +112,8 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
             resume_step=job.resume_step,
         )  # fmt: skip
         attempts.append(attempt)
-        nodes = sorted({gpus[u].node for u in s.gpus}, key=lambda n: n.name)
+        by_name = {gpus[u].node.name: gpus[u].node for u in s.gpus}
+        nodes = [by_name[name] for name in s.nodes]
         parts += [AttemptNode(attempt=attempt, node=node, rank=rank) for rank, node in enumerate(nodes)]
         held += [
             Allocation(attempt=attempt, gpu=gpus[u], granted_at=now, billing=billing.get(gpus[u].model, 1.0))

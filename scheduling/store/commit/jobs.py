@@ -15,7 +15,7 @@ from scheduling.models import Attempt, IdempotencyKey, Job, Level, Project
 from scheduling.store import journal
 from scheduling.store.commit.attempts import End, ask_to_stop, end
 from scheduling.store.commit.transitions import lock_job, step
-from scheduling.store.load import policy_of
+from scheduling.store.load_policy import policy_of
 
 RAW_LIMIT = 64 * 1024
 CANCEL_GRACE_S = 30.0

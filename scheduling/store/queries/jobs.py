@@ -14,6 +14,7 @@ from scheduling.core.lifecycle import JobState
 from scheduling.models import Allocation, Attempt, Event, Job, JobOutput, LogChunk, MetricPoint, SchedulerState
 from scheduling.models.jobs import LIVE
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.shapes import class_name
 
 WAITING = (JobState.QUEUED, JobState.HELD)
 
@@ -58,18 +59,7 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "user": job.user.get_username() if job.user else None,
         "queue": job.queue.name if job.queue else None,
         "priority": job.level.name if job.level else None,
-        "gpu_count": job.spec.get("gpu_count") if job.state == JobState.REJECTED else job.gpu_count,
-        "node_count": job.node_count,
-        "gpus_per_node": job.gpus_per_node,
-        "gpu_memory_min": job.spec.get("gpu_memory_min"),
-        "gpu_memory_min_mib": job.gpu_memory_min_mib,
-        "nvlink_required": job.nvlink_required,
-        "nvlink_exclusive": job.nvlink_exclusive,
-        "max_duration": job.max_duration_s,
-        "affinity": job.spec.get("affinity"),
-        "retries": job.retries,
-        "preemptible": job.preemptible,
-        "purpose": job.purpose or None,
+        **_asked(job),
         "params": job.params,
         "submitted_at": job.submitted_at,
         "started_at": job.started_at,
@@ -95,6 +85,33 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "errors": job.errors or [],
         "gpu_hours": round(gpu_ms / 3600, 6),
     }  # fmt: skip
+
+
+def _asked(job: Job) -> dict[str, Any]:
+    """What the job asked for: how much, where and when."""
+    return {
+        "gpu_count": job.spec.get("gpu_count") if job.state == JobState.REJECTED else job.gpu_count,
+        "node_count": job.node_count,
+        "gpus_per_node": job.gpus_per_node,
+        "gpu_memory_min": job.spec.get("gpu_memory_min"),
+        "gpu_memory_min_mib": job.gpu_memory_min_mib,
+        "nvlink_required": job.nvlink_required,
+        "nvlink_exclusive": job.nvlink_exclusive,
+        "max_duration": job.max_duration_s,
+        "remainder": job.remainder,
+        "affinity": job.spec.get("affinity"),
+        "anti_affinity": job.topology.get("apart"),
+        "with": job.topology.get("near"),
+        "group": job.group or None,
+        "not_before": job.not_before,
+        "start_by": job.start_by,
+        "required_level": job.topology.get("required_level"),
+        "max_wait_for_level": job.topology.get("max_wait_for_level_s"),
+        "allow_span": job.topology.get("allow_span", False),
+        "retries": job.retries,
+        "preemptible": job.preemptible,
+        "purpose": job.purpose or None,
+    }
 
 
 def _gpu(a: Allocation) -> dict[str, Any]:
@@ -123,7 +140,7 @@ def _progress(job: Job) -> dict[str, Any] | None:
 
 
 def holds_now() -> dict[str, Any]:
-    """Why jobs wait, as the last tick found it: ``{shapes: {shape: [reason]}, jobs: {id: [reason]}, scores: ...}``."""
+    """Why jobs wait, as the last tick found it: ``{shapes: {class: [reason]}, jobs: {id: [reason]}, ...}``."""
     return SchedulerState.objects.values_list("holds", flat=True).first() or {}
 
 
@@ -134,9 +151,12 @@ def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]
     if job.state != JobState.QUEUED:
         return []
     holds = holds_now() if holds is None else holds
-    own = holds.get("jobs", {}).get(str(job.pk)) or holds.get("shapes", {}).get(job.shape)
-    if own:
-        return list(own)
+    found = holds.get("jobs", {}).get(str(job.pk))
+    shapes, level = holds.get("shapes", {}), job.level.value if job.level else 0
+    for seconds in (job.max_duration_s, None):
+        found = found or shapes.get(class_name(job.shape, level, seconds))
+    if found:
+        return list(found)
     return [{"code": "NEW", "message": "the scheduler has not looked at it yet", "numbers": {}}]
 
 

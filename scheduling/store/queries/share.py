@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from scheduling.core.fairshare import HOUR_MS, FairShare, Ledger
+from scheduling.core.fairshare import FairShare
+from scheduling.core.ledger import Ledger
+from scheduling.core.plan import Score
 from scheduling.models import UsageDay
 from scheduling.store import load
 from scheduling.store.queries.access import Actor
@@ -16,29 +19,36 @@ def share(actor: Actor, now: datetime) -> dict[str, Any]:
     rest. Users of projects that the actor doesn't belong to are left out."""
     snapshot = load.snapshot(now)
     policy = snapshot.policy
-    fair = FairShare(snapshot)
+    fair = FairShare.of(snapshot)
+    people = {key: weight for key, weight in policy.user_weights.items() if actor.sees(key[0])}
+    users = zip(sorted(people), _rows(fair, fair.users, people), strict=True)
     return {
         "half_life_s": policy.half_life_s,
-        "queues": [_row(fair.queues, q.name, q.name, q.weight) for q in policy.queues],
-        "projects": [_row(fair.projects, p, p, w) for p, w in sorted(policy.project_weights.items())],
-        "users": [
-            {**_row(fair.users, (p, u), u, w), "project": p}
-            for (p, u), w in sorted(policy.user_weights.items())
-            if actor.sees(p)
-        ],
+        "queues": _rows(fair, fair.queues, {queue.name: queue.weight for queue in policy.queues}, sort=False),
+        "projects": _rows(fair, fair.projects, policy.project_weights),
+        "users": [{**row, "name": user, "project": project} for (project, user), row in users],
     }
 
 
-def _row(ledger: Ledger[Any], key: Any, name: str, weight: float) -> dict[str, Any]:
-    target, consumed = ledger.targets.get(key, 0.0), ledger.consumed(key)
+def _rows(
+    fair: FairShare, ledger: Ledger[Any], weights: Mapping[Any, float], *, sort: bool = True
+) -> list[dict[str, Any]]:
+    active = set(ledger.keys())
+    return [
+        _row(fair.score(ledger, key, 1), key, weights[key], key in active)
+        for key in (sorted(weights) if sort else weights)
+    ]
+
+
+def _row(score: Score, name: Any, weight: float, active: bool) -> dict[str, Any]:
     return {
         "name": name,
         "weight": weight,
-        "active": key in ledger.targets,
-        "target_gpu_h": round(target / HOUR_MS, 4),
-        "consumed_gpu_h": round(ledger.used.get(key, 0) / HOUR_MS, 4),
-        "in_flight_gpu_h": round(ledger.in_flight.get(key, 0) / HOUR_MS, 4),
-        "deficit": round((target - consumed) / target, 6) if target > 0 else None,
+        "active": active,
+        "target_gpu_h": round(score.target_gpu_h, 4),
+        "consumed_gpu_h": round(score.consumed_gpu_h - score.in_flight_gpu_h, 4),
+        "in_flight_gpu_h": round(score.in_flight_gpu_h, 4),
+        "deficit": None if score.deficit is None else round(score.deficit, 6),
     }
 
 

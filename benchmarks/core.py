@@ -1,0 +1,210 @@
+"""How fast the scheduling core is on made-up queues: 33 shapes, 3 queues, 20 projects, 160 users, 8 durations.
+
+    python -m benchmarks.core [--waiting 10000,100000] [--gpus 1000,10000] [--releases 200]
+
+Each pair of numbers is measured in a process of its own, which prints one line. Times are CPU time. *build* makes the
+scheduler from the snapshot, *first* is its first pass, which fills the empty pool; *memory* is the growth of the
+process's peak from before the jobs were made. *release* ends one running job, drawn by chance, and makes the pass after
+it, in which the reservations are made anew; *explained*, measured a twentieth as often, is the same with the reasons
+of every shape of every level found after the pass. *arrival* is a submission that changes nothing, as ``submit`` says;
+*idle* is how many do. *naive* scores and sorts every job and scans all GPUs for each, with no reservations and no
+reasons, after a release too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import random
+import resource
+import statistics
+import time
+from dataclasses import dataclass, replace
+
+from benchmarks.naive import naive_pass_s
+from benchmarks.synthetic import SUBMITTED_OVER_MS, Demand, pool
+from benchmarks.verdicts import at_least, at_most
+from scheduling.core.explain import Explainer
+from scheduling.core.policy import DEFAULT_POLICY
+from scheduling.core.scheduler import Scheduler
+from scheduling.core.snapshot import Snapshot
+
+ARRIVALS = 2000
+SMALL, LARGE, FEW_GPUS, MANY_GPUS = 10_000, 100_000, 1000, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is measured: so many waiting jobs, GPUs, releases."""
+
+    waiting: int
+    gpus: int
+    releases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The figures of a case: CPU seconds, and MB (10^6 bytes). ``naive_s`` is None where it would take too long."""
+
+    build_s: float
+    first_s: float
+    started: int
+    memory_mb: float
+    release_s: tuple[float, ...]
+    explained_s: tuple[float, ...]
+    arrival_s: tuple[float, ...]
+    naive_s: float | None
+
+
+def peak_mb() -> float:
+    """The most memory that this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def explain_all(scheduler: Scheduler) -> None:
+    """The reasons of one waiting job of every shape of every level."""
+    explainer = Explainer(scheduler)
+    for level in scheduler.waiting.levels.values():
+        for nest in level.shapes.values():
+            first = next(
+                job
+                for projects in nest.queues.values()
+                for users in projects.values()
+                for line in users.values()
+                for job in line
+            )
+            explainer.of_queued(first)
+
+
+def releases(scheduler: Scheduler, case: Case, *, explain: bool) -> tuple[float, ...]:
+    """CPU seconds of each pass after a release."""
+    chance, now, found = random.Random(1), scheduler.share.clock.now_ms, []
+    running = sorted(scheduler.live)
+    for _ in range(case.releases):
+        now += 1000
+        place = chance.randrange(len(running))
+        running[place], running[-1] = running[-1], running[place]
+        ended = running.pop()
+        began = time.process_time()
+        scheduler.ended(ended, now)
+        plan = scheduler.cycle(now)
+        if explain:
+            explain_all(scheduler)
+        found.append(time.process_time() - began)
+        running += [start.job for start in plan.starts]
+    return tuple(found)
+
+
+def arrivals(scheduler: Scheduler, demand: Demand) -> tuple[float, ...]:
+    """CPU seconds of each submission that changed nothing."""
+    now, found = scheduler.share.clock.now_ms, []
+    for _ in range(ARRIVALS):
+        job = demand.job(now)
+        began = time.process_time()
+        matters = scheduler.submit(job)
+        took = time.process_time() - began
+        if matters:
+            scheduler.cycle(now)
+        else:
+            found.append(took)
+    return tuple(found)
+
+
+def measure(case: Case) -> Found:
+    """All figures of a case; meant for a process that has done nothing else."""
+    before, demand, gpus = peak_mb(), Demand(), pool(case.gpus)
+    snapshot = Snapshot(SUBMITTED_OVER_MS, DEFAULT_POLICY, gpus, demand.jobs(case.waiting))
+    began = time.process_time()
+    scheduler = Scheduler(snapshot)
+    built = time.process_time()
+    plan = scheduler.cycle(snapshot.now_ms)
+    done = time.process_time()
+    memory = peak_mb() - before
+    gc.freeze()  # these live to the end: collections need not look at them again and again
+    plain = releases(scheduler, case, explain=False)
+    explained = releases(scheduler, replace(case, releases=max(5, case.releases // 20)), explain=True)
+    naive = naive_pass_s(snapshot, scheduler) if case.waiting * case.gpus <= SMALL * FEW_GPUS else None
+    idle = arrivals(scheduler, demand)
+    return Found(built - began, done - built, len(plan.starts), memory, plain, explained, idle, naive)
+
+
+def line(case: Case, found: Found) -> str:
+    """The figures of a case as one row under the heading."""
+
+    def ms(values: tuple[float, ...]) -> str:
+        return f"{statistics.median(values) * 1000:.2f} / {max(values) * 1000:.1f}" if values else "-"
+
+    arrival = f"{statistics.median(found.arrival_s) * 1e6:.0f}" if found.arrival_s else "-"
+    naive = "-" if found.naive_s is None else f"{found.naive_s * 1000:.0f}"
+    return (
+        f"{case.waiting:>8}{case.gpus:>8}{found.build_s:>9.2f}{found.first_s:>9.2f}{found.started:>8}"
+        f"{found.memory_mb:>9.0f}{ms(found.release_s):>16}{ms(found.explained_s):>18}{arrival:>9}"
+        f"{len(found.arrival_s) / ARRIVALS:>7.0%}{naive:>9}"
+    )
+
+
+HEAD = (
+    f"{'waiting':>8}{'GPUs':>8}{'build s':>9}{'first s':>9}{'starts':>8}{'mem MB':>9}{'release ms':>16}"
+    f"{'explained ms':>18}{'arr. us':>9}{'idle':>7}{'naive ms':>9}"
+)
+
+
+def judge(cases: dict[tuple[int, int], Found]) -> None:
+    """The limits of those cases that were measured."""
+    median = {key: statistics.median(found.release_s) * 1000 for key, found in cases.items()}
+    told = {key: statistics.median(found.explained_s) * 1000 for key, found in cases.items()}
+    full, small, little = (LARGE, MANY_GPUS), (SMALL, MANY_GPUS), (SMALL, FEW_GPUS)
+    rows: list[tuple[str, float, str]] = []
+    if full in cases:
+        found = cases[full]
+        cold = found.build_s + found.first_s
+        rows += [
+            ("release, 100k x 10k, median ms", median[full], at_most(median[full], 5)),
+            ("  with all shapes explained, ms", told[full], at_most(told[full], 5)),
+            ("cold build and first pass, s", cold, at_most(cold, 2.5)),
+            ("memory with the jobs, MB", found.memory_mb, at_most(found.memory_mb, 250)),
+        ]
+    if full in cases and small in cases:
+        growth, growth_told = median[full] / median[small], told[full] / told[small]
+        rows.append(("release, 100k over 10k waiting", growth, at_most(growth, 3)))
+        rows.append(("  with all shapes explained", growth_told, at_most(growth_told, 3)))
+    for key, found in cases.items():
+        if found.arrival_s:
+            arrival = statistics.median(found.arrival_s) * 1000
+            rows.append((f"arrival, {key[0]} x {key[1]}, median ms", arrival, at_most(arrival, 0.1)))
+    if little in cases and cases[little].naive_s is not None:
+        naive, cold = cases[little].naive_s or 0.0, cases[little].first_s
+        times = naive * 1000 / median[little]
+        rows.append(("naive over release, 10k x 1k", times, at_least(times, 100)))
+        rows.append(("naive over first pass, 10k x 1k", naive / cold, ""))
+    print()
+    for name, value, verdict in rows:
+        print(f"{name:<36}{value:>10.3f}  {verdict}")
+
+
+def whole_numbers(text: str) -> list[int]:
+    """Whole numbers, several by comma."""
+    return [int(part) for part in text.split(",")]
+
+
+def main() -> None:
+    """Measures each case and prints the figures beside their limits."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--waiting", type=whole_numbers, default=[SMALL, LARGE])
+    parser.add_argument("--gpus", type=whole_numbers, default=[FEW_GPUS, MANY_GPUS])
+    parser.add_argument("--releases", type=int, default=200)
+    options = parser.parse_args()
+    cases: dict[tuple[int, int], Found] = {}
+    print(HEAD)
+    for gpus in options.gpus:
+        for waiting in options.waiting:
+            case = Case(waiting, gpus, options.releases)
+            with multiprocessing.get_context("spawn").Pool(1) as child:
+                cases[waiting, gpus] = child.apply(measure, (case,))
+            print(line(case, cases[waiting, gpus]), flush=True)
+    judge(cases)
+
+
+if __name__ == "__main__":
+    main()

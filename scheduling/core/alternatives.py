@@ -1,0 +1,97 @@
+"""What would help? Changes of a request under which it would start now, each of them tried on the free GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from scheduling.core.bookings import Bookings
+from scheduling.core.placement import find
+from scheduling.core.resources import ResourceRequest
+from scheduling.core.room import Room, Wanted
+from scheduling.core.units import gb
+from scheduling.core.waiting import ENDLESS, Queued
+from scheduling.core.words import gpus_in_words, nodes_in_words
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A changed request that would start at once: the changed number by name, and the change in words."""
+
+    name: str
+    value: int
+    words: str
+    request: ResourceRequest
+    duration_s: int
+
+
+def alternatives(room: Room, bookings: Bookings, queued: Queued, *, all_exclusive: bool) -> Iterator[Alternative]:
+    """Every kind of change that helps, as small as it can be."""
+    request, seconds = queued.shape.request, queued.duration_ms // 1000
+    wanted = queued.shape.wanted
+    pins = bookings.pins(queued.owner[1], queued.duration_ms)
+
+    def starts(changed: ResourceRequest) -> bool:
+        tried = Wanted(
+            changed, avoid_gpus=wanted.avoid_gpus, avoid_nodes=wanted.avoid_nodes, all_exclusive=all_exclusive
+        )
+        tried.confined, tried.strict, tried.best_rung = wanted.confined, wanted.strict, wanted.best_rung
+        return find(room, tried, pins) is not None
+
+    shorter = longest_now(room, bookings, queued)
+    if 0 < shorter < queued.duration_ms and shorter // 1000 > 0:
+        yield Alternative(
+            "duration_at_most_s", shorter // 1000, f"max_duration of at most {shorter // 1000} s", request,
+            shorter // 1000,
+        )  # fmt: skip
+    for name, value, words, changed in _changes(room, request):
+        if starts(changed):
+            yield Alternative(name, value, words, changed, seconds)
+
+
+def _changes(room: Room, request: ResourceRequest) -> Iterator[tuple[str, int, str, ResourceRequest]]:
+    """The smallest change of each kind that places the request on the free GPUs when nothing else is promised there.
+
+    Counts and memory go down to the first that fits, since whatever fits with more fits with less.
+    """
+
+    def fits(changed: ResourceRequest) -> bool:
+        return find(room, Wanted(changed)) is not None
+
+    if request.is_gang:
+        for count in range(request.node_count - 1, 0, -1):
+            fewer = replace(request, node_count=count, gpu_count=count * request.gpus_per_node, remainder=0)
+            if fits(fewer):
+                yield "nodes_at_most", count, f"at most {nodes_in_words(count)}", fewer
+                break
+    else:
+        for count in range(request.gpu_count - 1, 0, -1):
+            fewer = replace(request, gpu_count=count, gpus_per_node=count)
+            if fits(fewer):
+                yield "gpus_at_most", count, f"at most {gpus_in_words(count)}", fewer
+                break
+    if request.nvlink_required:
+        loose = replace(request, nvlink_required=False, nvlink_exclusive=False)
+        yield "without_nvlink", 1, "no need for NVLink", loose
+    if request.required_level is not None:
+        yield "without_level", 1, "no required_level", replace(request, required_level=None)
+    if request.required_terms:
+        yield "without_rule", 1, "without its required rules", replace(request, affinity=request.preferred_terms)
+    sizes = {room.inventory.gpus[gpu].memory_mib for cell, mask in enumerate(room.free)
+             for gpu in room.inventory.gpus_in(cell, mask)}  # fmt: skip
+    for size in sorted((size for size in sizes if size < request.gpu_memory_min_mib), reverse=True):
+        smaller = replace(request, gpu_memory_min_mib=size)
+        if fits(smaller):
+            yield "memory_at_most_mib", size, f"gpu_memory_min of at most {gb(size)}", smaller
+            break
+
+
+def longest_now(room: Room, bookings: Bookings, queued: Queued) -> int:
+    """The longest duration in ms for which the request would start now; ``ENDLESS`` for any, 0 for none."""
+    wanted, project = queued.shape.wanted, queued.owner[1]
+    if find(room, wanted) is None:
+        return 0
+    for count in range(len(bookings.blocking(project)), 0, -1):
+        if find(room, wanted, bookings.first_pins(project, count)) is not None:
+            return bookings.longest(project, count)
+    return bookings.longest(project, 0) if bookings.blocking(project) else ENDLESS

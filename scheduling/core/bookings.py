@@ -1,0 +1,104 @@
+"""What is promised for later: reservations of waiting jobs, and windows that an operator has set.
+
+A job of duration d may not have GPUs that are promised from before now + d on. With the promises sorted by their
+start, those that block a job are the first ones of the list, and the longer the job the more of them: so which
+durations of a shape may start now is one number.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+
+from scheduling.core.room import NO_PINS, Pins
+
+NEVER = 1 << 62
+
+
+class Booking:
+    """GPUs that are promised from ``start_ms`` to ``end_ms``; in a window, ``project`` may have them."""
+
+    __slots__ = ("cells", "end_ms", "gpus", "project", "start_ms", "window")
+
+    def __init__(
+        self, gpus: list[int], cells: dict[int, int], start_ms: int, *, end_ms: int, window: bool = False,
+        project: str | None = None,
+    ) -> None:  # fmt: skip
+        self.gpus, self.cells, self.start_ms, self.end_ms = gpus, cells, start_ms, end_ms
+        self.window, self.project = window, project
+
+    def __lt__(self, other: Booking) -> bool:
+        return self.start_ms < other.start_ms
+
+
+class Bookings:
+    """All promises of one cycle, for jobs of one project or of all projects alike."""
+
+    def __init__(self, node_of: list[int], windows: list[Booking], *, now_ms: int) -> None:
+        """``node_of``: the node of each cell."""
+        self._node_of, self.now_ms = node_of, now_ms
+        self._windows = [window for window in windows if window.end_ms > now_ms]
+        self.reservations: list[Booking] = []
+        self.by_project = any(window.project is not None for window in self._windows)
+        self._lists: dict[str, list[Booking]] = {}
+        self._pins: dict[tuple[str, int], Pins] = {}
+
+    def add(self, booking: Booking) -> None:
+        """One reservation more."""
+        self.reservations.append(booking)
+        for listed in self._lists.values():
+            insort(listed, booking)
+        self._pins.clear()
+
+    def remove(self, booking: Booking) -> None:
+        """The reservation is no more: its job has started."""
+        self.reservations.remove(booking)
+        for listed in self._lists.values():
+            listed.remove(booking)
+        self._pins.clear()
+
+    def windows_for(self, project: str) -> list[Booking]:
+        """The windows that close GPUs to this project's jobs, by their start."""
+        return [window for window in self.blocking(project) if window.window]
+
+    def blocking(self, project: str) -> list[Booking]:
+        """Every promise that may block a job of the project, the earliest first."""
+        key = project if self.by_project else ""
+        found = self._lists.get(key)
+        if found is None:
+            windows = [each for each in self._windows if each.project is None or each.project != project]
+            found = self._lists[key] = sorted([*windows, *self.reservations])
+        return found
+
+    def pins(self, project: str, duration_ms: int) -> Pins:
+        """What a job of this project and duration must leave out if it starts now."""
+        listed = self.blocking(project)
+        if not listed:
+            return NO_PINS
+        if duration_ms >= NEVER:
+            return self._first(project, len(listed))
+        end, count = self.now_ms + duration_ms, len(listed)
+        while count and listed[count - 1].start_ms >= end:
+            count -= 1
+        return self._first(project, count)
+
+    def longest(self, project: str, place: int) -> int:
+        """The longest duration that is blocked by no more than the first ``place`` promises."""
+        listed = self.blocking(project)
+        return listed[place].start_ms - self.now_ms if place < len(listed) else NEVER
+
+    def first_pins(self, project: str, count: int) -> Pins:
+        """What the first ``count`` promises leave out."""
+        return self._first(project, count)
+
+    def _first(self, project: str, count: int) -> Pins:
+        if count == 0:
+            return NO_PINS
+        key = (project if self.by_project else "", count)
+        pins = self._pins.get(key)
+        if pins is None:
+            cells: dict[int, int] = {}
+            for booking in self.blocking(project)[:count]:
+                for cell, mask in booking.cells.items():
+                    cells[cell] = cells.get(cell, 0) | mask
+            pins = self._pins[key] = Pins(cells, self._node_of)
+        return pins

@@ -1,0 +1,135 @@
+"""Which resources are asked for, and how may they lie? The part of a submission that decides where it can run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scheduling.core.affinity import read_affinity
+from scheduling.core.capacity import judge, memory_errors
+from scheduling.core.counts import read_counts
+from scheduling.core.fields import Fields, nearest, shown
+from scheduling.core.largest import rooms_for
+from scheduling.core.neighbours import read_neighbours
+from scheduling.core.policy import Policy, QueuePolicy
+from scheduling.core.pool import Pool
+from scheduling.core.resources import RUNGS, ResourceRequest
+from scheduling.core.units import as_memory, parse_duration, parse_memory
+
+
+def read_resources(fields: Fields, policy: Policy, pool: Pool, *, queue: QueuePolicy | None) -> ResourceRequest | None:
+    """The resources asked for, or None; whatever can be judged is judged even when something else is wrong."""
+    memory = _memory(fields, pool)
+    nvlink = fields.flag("nvlink_required", default=False)
+    exclusive = _exclusive(fields, nvlink)
+    near, apart = read_neighbours(fields)
+    wanted = ResourceRequest(
+        gpu_count=1,
+        gpu_memory_min_mib=memory or 0,
+        nvlink_required=bool(nvlink),
+        nvlink_exclusive=bool(nvlink) and (exclusive or policy.nvlink_mode == "exclusive"),
+        required_level=_rung(fields),
+        max_duration_s=_duration(fields, queue) or 1,
+        affinity=read_affinity(fields) or (),
+        allow_span=_spread(fields),
+        max_wait_for_level_s=_patience(fields),
+        near=near,
+        apart=apart,
+    )
+    judged = replace(wanted, gpu_memory_min_mib=min(memory or 0, pool.largest_memory()))
+    if memory:
+        fields.errors += memory_errors(memory, pool)
+    counts = read_counts(fields, rooms_for(pool, judged) if pool.nodes else None)
+    if counts is None:
+        return None
+    if counts.asked is not None and counts.asked.nodes > 1:
+        if exclusive:
+            message = (
+                "nvlink_exclusive takes a whole NVLink group of one node, which a job over several nodes can't have; "
+                "leave it out, or ask for one node"
+            )
+            fields.refuse("nvlink_exclusive", "one_node_only", message)
+        wanted = replace(wanted, nvlink_exclusive=False)
+    verdict = judge(wanted, counts, pool)
+    for error in verdict.errors:
+        fields.refuse(error.field, error.code, error.message, error.limit)
+    return replace(verdict.request, nvlink_exclusive=exclusive) if verdict.request else None
+
+
+def _exclusive(fields: Fields, nvlink: bool | None) -> bool:
+    exclusive = fields.flag("nvlink_exclusive", default=False)
+    if exclusive and nvlink is False:
+        message = "nvlink_exclusive takes a whole NVLink group, so nvlink_required must be true with it"
+        fields.refuse("nvlink_exclusive", "needs_nvlink", message)
+    return bool(exclusive and nvlink)
+
+
+def _spread(fields: Fields) -> bool:
+    """Whether the GPUs may lie on any nodes; what binds them together can't be asked for beside it."""
+    if not fields.flag("allow_span", default=False):
+        return False
+    for name, wanted in (
+        ("node_count", fields.value("node_count") not in (None, 1, "1")),
+        ("gpus_per_node", fields.value("gpus_per_node") is not None),
+        ("nvlink_required", fields.value("nvlink_required") is True),
+        ("required_level", fields.value("required_level") is not None),
+        ("max_wait_for_level", fields.value("max_wait_for_level") is not None),
+    ):
+        if wanted:
+            message = (
+                f"allow_span lets the GPUs lie on any nodes, which {fields.spelt(name)} contradicts; leave one out"
+            )
+            fields.refuse("allow_span", "contradiction", message)
+            return False
+    return True
+
+
+def _rung(fields: Fields) -> str | None:
+    value = fields.value("required_level")
+    if value is None or value in RUNGS:
+        return value if isinstance(value, str) else None
+    message = f"required_level must be {' or '.join(RUNGS)}, not {shown(value)}{nearest(value, RUNGS)}"
+    fields.refuse("required_level", "unknown_level", message, RUNGS)
+    return None
+
+
+def _patience(fields: Fields) -> int | None:
+    value = fields.value("max_wait_for_level")
+    if value is None:
+        return None
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        fields.refuse("max_wait_for_level", "bad_duration", f"{error} (not {shown(value)})")
+        return None
+
+
+def _memory(fields: Fields, pool: Pool) -> int | None:
+    value = fields.value("gpu_memory_min")
+    if value is None:
+        return 0
+    try:
+        return parse_memory(value)
+    except ValueError as error:
+        most = as_memory(pool.largest_memory()) if pool.nodes else None
+        upto = f"; at most {most}" if most else ""
+        fields.refuse("gpu_memory_min", "bad_memory", f"{error}{upto} (not {shown(value)})", most)
+        return None
+
+
+def _duration(fields: Fields, queue: QueuePolicy | None) -> int | None:
+    value = fields.value("max_duration")
+    if value is None:
+        return queue.default_max_duration_s if queue else None
+    try:
+        seconds = parse_duration(value)
+    except ValueError as error:
+        cap = queue.max_duration_cap_s if queue else None
+        upto = f"; up to {cap} seconds" if cap else ""
+        fields.refuse("max_duration", "bad_duration", f"{error}{upto} (not {shown(value)})", cap)
+        return None
+    if queue and seconds > queue.max_duration_cap_s:
+        cap = queue.max_duration_cap_s
+        message = f"max_duration may be at most {cap} seconds in queue {queue.name}, not {seconds}; ask for less"
+        fields.refuse("max_duration", "above_cap", message, cap)
+        return None
+    return seconds

@@ -1,0 +1,121 @@
+"""By when is enough free where? The expected release of each GPU, and per place of the g-th one."""
+
+from __future__ import annotations
+
+from scheduling.core.bookings import NEVER
+from scheduling.core.room import Room
+from scheduling.core.view import View
+
+NODE, CELL, WHOLE = range(3)
+
+
+class Releases:
+    """By when each GPU is free: 0 for now, ``NEVER`` for one that takes no work; instants in ms.
+
+    Since the last :meth:`mark`, ``later`` are the nodes where something is free later than was expected, and
+    ``sooner`` is True when something is free sooner than that, other than by its time having come.
+    """
+
+    def __init__(self, room: Room) -> None:
+        self.inventory = room.inventory
+        self.at = [NEVER] * len(self.inventory.gpus)
+        self.log: list[int] = []  # cells
+        self.later: set[int] = set()
+        self.sooner = True
+        self._forecasts: dict[tuple[View, int, int], Forecast] = {}
+
+    def mark(self) -> None:
+        """What is expected now is what later changes are told against."""
+        self.later.clear()
+        self.sooner = False
+
+    def set(self, gpus: list[int], instant: int, now_ms: int) -> None:
+        """These GPUs are free by ``instant``."""
+        at, cell_of, log = self.at, self.inventory.cell_of, self.log
+        last = -1
+        for gpu in gpus:
+            before = at[gpu]
+            at[gpu] = instant
+            if instant > before:
+                self.later.add(self.inventory.node_of[cell_of[gpu]])
+            elif before > now_ms and instant < before:
+                self.sooner = True
+            if cell_of[gpu] != last:
+                last = cell_of[gpu]
+                log.append(last)
+        if len(log) > 8192:
+            for forecast in self._forecasts.values():
+                forecast.sync()
+                forecast.position = 0
+            log.clear()
+
+    def forecast(self, view: View, kind: int, need: int) -> Forecast:
+        """For each place of that kind, by when ``need`` GPUs of the view's eligible ones are free in it."""
+        key = (view, kind, need)
+        found = self._forecasts.get(key)
+        if found is None:
+            if len(self._forecasts) >= 256:
+                self._forecasts.clear()
+            found = self._forecasts[key] = Forecast(self, view, kind, need=need)
+        found.sync()
+        return found
+
+
+class Forecast:
+    """``by`` has for each node, or cell, the instant by which it has enough free; ``NEVER`` where it never has."""
+
+    __slots__ = ("_place_of", "_releases", "by", "kind", "members", "need", "position")
+
+    def __init__(self, releases: Releases, view: View, kind: int, *, need: int) -> None:
+        inventory = releases.inventory
+        self._releases, self.kind, self.need = releases, kind, need
+        self.members: list[list[int]] = []
+        eligible = [inventory.gpus_in(cell, mask) for cell, mask in enumerate(view.eligible)]
+        if kind == NODE:
+            self._place_of: list[int] | None = inventory.node_of
+            self.members = [[gpu for cell in cells for gpu in eligible[cell]] for cells in inventory.cells_of]
+        else:
+            self._place_of = None
+            self.members = [
+                self._cell_members(releases, cell, gpus) if inventory.group_of[cell] else []
+                for cell, gpus in enumerate(eligible)
+            ]
+        self.by = [NEVER] * len(self.members)
+        for place in range(len(self.members)):
+            self.by[place] = self.of(place, releases.at)
+        self.position = len(releases.log)
+
+    def _cell_members(self, releases: Releases, cell: int, gpus: list[int]) -> list[int]:
+        if self.kind == CELL:
+            return gpus
+        inventory = releases.inventory
+        if not inventory.whole_group[cell] or len(gpus) < self.need:
+            return []
+        return inventory.gpus_in(cell, inventory.full[cell])
+
+    def of(self, place: int, at: list[int]) -> int:
+        """By when the place has enough free if its GPUs are free by ``at`` (indexed by GPU)."""
+        return self.nth([at[gpu] for gpu in self.members[place]])
+
+    def nth(self, instants: list[int]) -> int:
+        """By when enough of GPUs that are free by these instants are free."""
+        if self.kind == WHOLE:
+            return max(instants, default=NEVER)
+        if len(instants) < self.need:
+            return NEVER
+        instants.sort()
+        return instants[self.need - 1]
+
+    def sync(self) -> None:
+        """The instants are those of the releases as they are now."""
+        releases = self._releases
+        log = releases.log
+        if self.position == len(log):
+            return
+        cells = set(log[self.position :])
+        self.position = len(log)
+        places = cells if self._place_of is None else {self._place_of[cell] for cell in cells}
+        by, at = self.by, releases.at
+        for place in places:
+            if self.members[place]:
+                by[place] = self.of(place, at)

@@ -1,0 +1,230 @@
+"""Where best for a job of several nodes? One NVLink group, else one rack, else the fewest racks; all or nothing (D18).
+
+A gang takes ``gpus_per_node`` on each of ``node_count`` distinct nodes, and perhaps a remainder on one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scheduling.core.room import Pins, Room, Wanted
+from scheduling.core.view import View
+
+GROUP, RACK, ANYWHERE = range(3)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """Nodes with enough GPUs: (node, count); ``spare`` those that have enough only for the remainder."""
+
+    enough: list[tuple[int, int]]
+    spare: list[tuple[int, int]]
+
+    def suits(self, wanted: Wanted) -> bool:
+        """Whether the whole gang finds its nodes among these."""
+        if len(self.enough) < wanted.nodes:
+            return False
+        return not wanted.remainder or len(self.enough) + len(self.spare) > wanted.nodes
+
+
+def find_gang(room: Room, wanted: Wanted, pins: Pins, *, wishes: int) -> list[int] | None:
+    """The GPUs of the gang, node by node, the remainder's last; None when it doesn't fit."""
+    everything = room.view(wanted, wishes=wishes)
+    if not _is_possible(everything, wanted):
+        return None
+    sizes: Sequence[int | None] = (*everything.sizes, None) if len(everything.sizes) > 1 else (None,)
+    for memory in sizes:
+        view = room.view(wanted, wishes=wishes, memory=memory)
+        if _is_possible(view, wanted):
+            place = _in_view(room, view, wanted, pins)
+            if place is not None:
+                return place
+    return None
+
+
+def _is_possible(view: View, wanted: Wanted) -> bool:
+    """False when too few nodes have enough, whatever is pinned: the cheap answer for most that wait."""
+    view.with_nodes()
+    found = 0
+    for bits in view.node_bits[wanted.need :]:
+        found += bits.bit_count()
+    return found >= wanted.nodes
+
+
+def _in_view(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | None:
+    lowest, highest = rungs_of(room, wanted)
+    if lowest == GROUP:
+        place = _in_one_group(room, view, wanted, pins)
+        if place is not None or highest == GROUP:
+            return place
+    scope = _scope(view, room, wanted, pins)
+    if not scope.suits(wanted):
+        return None
+    place = _in_one_rack(room, view, wanted, scope=scope, pins=pins)
+    if place is None and highest == ANYWHERE:
+        place = _over_racks(room, view, wanted, scope=scope, pins=pins)
+    return place
+
+
+def rungs_of(room: Room, wanted: Wanted) -> tuple[int, int]:
+    """The best and the worst rung of the ladder the gang may take now; a strict one holds out for the best there is."""
+    highest = {None: ANYWHERE, "rack": RACK, "nvlink_group": GROUP}[wanted.request.required_level]
+    if wanted.nvlink:
+        highest = GROUP
+    lowest = GROUP if highest == GROUP or room.inventory.spanning else RACK
+    if wanted.strict:
+        highest = min(highest, wanted.best_rung)
+    return min(lowest, highest), highest
+
+
+def _counts_in(room: Room, view: View, cells: Iterable[int], pins: Pins) -> list[tuple[int, int]]:
+    """(cell, free suitable GPUs) of each of the cells."""
+    free, eligible = room.free, view.eligible
+    return [(cell, (free[cell] & eligible[cell] & ~pins.cells.get(cell, 0)).bit_count()) for cell in cells]
+
+
+def _in_one_group(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | None:
+    inventory = room.inventory
+    best: tuple[int, str, list[tuple[int, int]]] | None = None
+    for group in inventory.spanning:
+        counts = _counts_in(room, view, inventory.group_cells[group], pins)
+        enough = sum(count >= wanted.need for _, count in counts)
+        spare = sum(0 < wanted.remainder <= count < wanted.need for _, count in counts)
+        if enough < wanted.nodes or (wanted.remainder and enough + spare <= wanted.nodes):
+            continue
+        total = sum(count for _, count in counts)
+        if best is None or (total, group) < best[:2]:
+            best = (total, group, counts)
+    if best is None:
+        return None
+    by_tightness = sorted(best[2], key=lambda each: (each[1], inventory.node_of[each[0]]))
+    chosen = [cell for cell, count in by_tightness if count >= wanted.need][: wanted.nodes]
+    gpus: list[int] = []
+    for cell in chosen:
+        gpus += _of_cell(room, view, cell, pins)[: wanted.need]
+    if wanted.remainder:
+        others = [cell for cell, count in by_tightness if count >= wanted.remainder and cell not in chosen]
+        gpus += _of_cell(room, view, others[0], pins)[: wanted.remainder]
+    return gpus
+
+
+def _scope(view: View, room: Room, wanted: Wanted, pins: Pins) -> _Scope:
+    """Every node with enough for a full part, or for the remainder."""
+    least = wanted.remainder or wanted.need
+    scope = _Scope([], [])
+    for count in range(least, len(view.node_bits)):
+        bits = view.node_bits[count] & ~pins.node_bits
+        kept = scope.enough if count >= wanted.need else scope.spare
+        while bits:
+            low = bits & -bits
+            kept.append((low.bit_length() - 1, count))
+            bits ^= low
+    touched = pins.node_bits
+    while touched:
+        low = touched & -touched
+        touched ^= low
+        node = low.bit_length() - 1
+        count = sum(each for _, each in _counts_in(room, view, room.inventory.cells_of[node], pins))
+        if count >= least:
+            (scope.enough if count >= wanted.need else scope.spare).append((node, count))
+    return scope
+
+
+def _by_rack(room: Room, nodes: list[tuple[int, int]]) -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, list[tuple[int, int]]] = {}
+    for node, count in nodes:
+        found.setdefault(room.inventory.nodes[node].rack_id, []).append((node, count))
+    return found
+
+
+def _fastest(room: Room, nodes: list[tuple[int, int]]) -> list[int]:
+    """Nodes by bandwidth, high first, then the tightest, then in canonical order."""
+    bandwidth = room.inventory.bandwidth
+    return [node for node, _ in sorted(nodes, key=lambda each: (-bandwidth[each[0]], each[1], each[0]))]
+
+
+def _in_one_rack(room: Room, view: View, wanted: Wanted, *, scope: _Scope, pins: Pins) -> list[int] | None:
+    enough, spare = _by_rack(room, scope.enough), _by_rack(room, scope.spare)
+    best: tuple[float, int, str] | None = None
+    for rack, nodes in enough.items():
+        if not _Scope(nodes, spare.get(rack, [])).suits(wanted):
+            continue
+        speeds = sorted((room.inventory.bandwidth[node] for node, _ in nodes), reverse=True)
+        key = (-speeds[wanted.nodes - 1], len(nodes) - wanted.nodes, rack)
+        best = key if best is None else min(best, key)
+    if best is None:
+        return None
+    rack = best[2]
+    chosen = _fastest(room, enough[rack])[: wanted.nodes]
+    others = enough[rack] + spare.get(rack, [])
+    return _take(room, view, wanted, chosen=chosen, others=others, pins=pins)
+
+
+def _over_racks(room: Room, view: View, wanted: Wanted, *, scope: _Scope, pins: Pins) -> list[int]:
+    """The largest racks wholly, then the smallest that holds the rest: never more racks than needed."""
+    racks = _by_rack(room, scope.enough)
+    chosen: list[int] = []
+    while len(chosen) < wanted.nodes:
+        rest = wanted.nodes - len(chosen)
+        last = min((rack for rack in racks if len(racks[rack]) >= rest), key=lambda r: (len(racks[r]), r), default=None)
+        rack = last if last is not None else min(racks, key=lambda r: (-len(racks[r]), r))
+        chosen += _fastest(room, racks.pop(rack))[:rest]
+    return _take(room, view, wanted, chosen=chosen, others=scope.enough + scope.spare, pins=pins)
+
+
+def _take(
+    room: Room, view: View, wanted: Wanted, *, chosen: list[int], others: list[tuple[int, int]], pins: Pins
+) -> list[int]:
+    gpus: list[int] = []
+    for node in chosen:
+        gpus += of_node(room, view, node, need=wanted.need, pins=pins)
+    if wanted.remainder:
+        used = {room.inventory.nodes[node].rack_id for node in chosen}
+        racks = room.inventory.nodes
+        rest = [each for each in others if each[0] not in chosen]
+        node, _ = min(rest, key=lambda each: (racks[each[0]].rack_id not in used, each[1], each[0]))
+        gpus += of_node(room, view, node, need=wanted.remainder, pins=pins)
+    return gpus
+
+
+def of_node(room: Room, view: View, node: int, *, need: int, pins: Pins) -> list[int]:
+    """``need`` GPUs of a node: of the tightest cell that has them all, else of the largest cells first."""
+    counts = _counts_in(room, view, room.inventory.cells_of[node], pins)
+    fitting = [(count, cell) for cell, count in counts if count >= need]
+    if fitting:
+        return _of_cell(room, view, min(fitting)[1], pins)[:need]
+    gpus: list[int] = []
+    for cell, _ in sorted(counts, key=lambda each: (-each[1], each[0])):
+        gpus += _of_cell(room, view, cell, pins)
+    return gpus[:need]
+
+
+def _of_cell(room: Room, view: View, cell: int, pins: Pins) -> list[int]:
+    return room.inventory.gpus_in(cell, room.free[cell] & view.eligible[cell] & ~pins.cells.get(cell, 0))
+
+
+def find_spread(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | None:
+    """GPUs anywhere, on the fewest nodes: the fullest wholly, then the tightest that holds the rest."""
+    view.with_nodes()
+    counts = {node: count for node, count in enumerate(view.node_count) if count}
+    for node in _bits(pins.node_bits):
+        counts[node] = sum(each for _, each in _counts_in(room, view, room.inventory.cells_of[node], pins))
+    rest = wanted.request.gpu_count
+    if sum(counts.values()) < rest:
+        return None
+    gpus: list[int] = []
+    for node in sorted(counts, key=lambda node: (-counts[node], node)):
+        last = min(((count, place) for place, count in counts.items() if count >= rest), default=None)
+        if last is not None:
+            return gpus + of_node(room, view, last[1], need=rest, pins=pins)
+        gpus += of_node(room, view, node, need=counts[node], pins=pins)
+        rest -= counts.pop(node)
+    raise AssertionError("the counts add up to enough, yet no node held the rest")
+
+
+def _bits(bits: int) -> Iterable[int]:
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low

@@ -1,0 +1,97 @@
+"""What would happen to one job more? Asked of the scheduler as its last cycle left it; nothing is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from scheduling.core.alternatives import Alternative
+from scheduling.core.estimate import Estimate, estimate
+from scheduling.core.explain import Explainer
+from scheduling.core.feasibility import could_hold
+from scheduling.core.ledger import MICRO
+from scheduling.core.placement import find
+from scheduling.core.plan import Reason, Scores
+from scheduling.core.preemption import choose_victims
+from scheduling.core.snapshot import WaitingJob
+
+if TYPE_CHECKING:
+    from scheduling.core.held import Held
+    from scheduling.core.scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A job that would be evicted, and the GPU-seconds of work that it would lose."""
+
+    job: str
+    gpus: int
+    lost_gpu_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The fate of a job submitted now: ``now``, ``later`` or ``never``.
+
+    ``gpus``: those it would get now, or is first expected on. ``victims``: whom it would evict. ``gpu_h``: GPU-hours up
+    to its ``max_duration``, times the billing weight. ``before`` and ``after``: its owner's scores without it and once
+    it runs.
+    """
+
+    verdict: Literal["now", "later", "never"]
+    gpus: tuple[str, ...] = ()
+    victims: tuple[Eviction, ...] = ()
+    start: Estimate | None = None
+    reasons: tuple[Reason, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    gpu_h: float = 0.0
+    before: Scores | None = None
+    after: Scores | None = None
+
+
+def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Preview:
+    """What the next cycle would do with the job. It must not be among the waiting ones.
+
+    ``explainer`` is the one of the last cycle. ValueError when no cycle has run.
+    """
+    if not could_hold(scheduler.pool, job.request):
+        return Preview("never")
+    cycle = explainer.cycle
+    with scheduler.as_member((job.queue, job.project, job.user)):
+        queued = scheduler.described(job)
+        cycle.refresh(queued.shape)
+        bookings = explainer.bookings(queued)
+        pins = bookings.pins(queued.owner[1], queued.duration_ms)
+        place = find(scheduler.room, queued.shape.wanted, pins)
+        victims: tuple[Held, ...] = ()
+        if place is None and scheduler.may_evict(job):
+            choice = choose_victims(scheduler, bookings, queued, pins=pins, now_ms=cycle.now_ms)
+            if choice is not None:
+                place, victims = choice.gpus, choice.victims
+        gpus = place
+        if gpus is None:
+            expected = explainer.starts_by(queued)
+            gpus = [] if expected is None else expected[1]
+        charged = scheduler.billing_of(gpus) * queued.duration_ms
+        before = scheduler.share.scores(queued.owner, queued.level)
+        scheduler.share.plan(queued.owner, charged)
+        after = scheduler.share.scores(queued.owner, queued.level)
+        scheduler.share.plan(queued.owner, -charged)
+        lost = tuple(_eviction(held, cycle.now_ms) for held in victims)
+        return Preview(
+            "now" if place is not None else "later",
+            gpus=scheduler.inventory.names(gpus),
+            victims=lost,
+            start=estimate(scheduler, explainer, queued, now_ms=cycle.now_ms) if place is None else None,
+            reasons=explainer.of_queued(queued) if place is None else (),
+            alternatives=tuple(explainer.alternatives(queued)) if place is None else (),
+            gpu_h=charged / MICRO / 3_600_000,
+            before=before,
+            after=after,
+        )
+
+
+def _eviction(held: Held, now_ms: int) -> Eviction:
+    since = held.started_ms if held.saved_ms is None else held.saved_ms
+    lost_ms = len(held.gpus) * (max(0, now_ms - since) + held.restore_s * 1000)
+    return Eviction(held.id, len(held.gpus), lost_ms // 1000)

@@ -1,0 +1,160 @@
+"""The free GPUs of the pool, and the views of them that requests ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduling.core.pool import Pool
+from scheduling.core.resources import AffinityTerm, ResourceRequest
+from scheduling.core.rules import holds
+from scheduling.core.view import View
+
+MAX_VIEWS = 512
+MAX_LOG = 4096
+
+
+class Pins:
+    """GPUs that a job must leave out, as a mask per cell."""
+
+    __slots__ = ("cell_bits", "cells", "node_bits")
+
+    def __init__(self, cells: dict[int, int], node_of: list[int]) -> None:
+        self.cells = cells
+        self.cell_bits = 0
+        self.node_bits = 0
+        for cell in cells:
+            self.cell_bits |= 1 << cell
+            self.node_bits |= 1 << node_of[cell]
+
+
+NO_PINS = Pins({}, [])
+
+
+class Wanted:
+    """What placing a job needs to know of it.
+
+    ``confined``: a mask per cell it must stay in, or None; it follows from rules about groups and changes as jobs
+    come and go. ``strict``: it still holds out for ``best_rung``, the best its request ever finds here (D18).
+    """
+
+    __slots__ = (
+        "avoid_gpus", "avoid_nodes", "best_rung", "confined", "exclusive", "generation", "is_plain", "need", "nodes",
+        "nvlink", "remainder", "request", "room", "strict", "terms", "view", "wishes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: ResourceRequest,
+        *,
+        avoid_gpus: frozenset[str] = frozenset(),
+        avoid_nodes: frozenset[str] = frozenset(),
+        all_exclusive: bool = False,
+    ) -> None:
+        self.request = request
+        self.need, self.nodes, self.remainder = request.gpus_per_node, request.node_count, request.remainder
+        self.nvlink = request.nvlink_required
+        self.exclusive = request.nvlink_exclusive or (all_exclusive and request.nvlink_required)
+        self.terms, self.wishes = request.required_terms, request.preferred_terms
+        self.avoid_gpus, self.avoid_nodes = avoid_gpus, avoid_nodes
+        # Whether it is one set of GPUs on one node, with nothing to wish for: the common and the quick case.
+        self.is_plain = not (request.is_gang or self.exclusive or request.allow_span or self.wishes)
+        self.strict = False
+        self.best_rung = 0
+        self.confined: tuple[int, ...] | None = None
+        self.view: View | None = None
+        self.room: Room | None = None
+        self.generation = -1
+
+
+class Room:
+    """Which GPUs are free. ``free`` and ``usable`` are masks per cell; ``log`` has (cell, free before) per change."""
+
+    def __init__(self, pool: Pool, *, usable: frozenset[str], prefer: str = "whole_groups") -> None:
+        self.pool, self.inventory, self.prefer = pool, pool.inventory, prefer
+        self.usable = [0] * len(self.inventory.full)
+        for gpu, uuid in enumerate(gpu.uuid for gpu in self.inventory.gpus):
+            if uuid in usable:
+                cell = self.inventory.cell_of[gpu]
+                self.usable[cell] |= 1 << gpu - self.inventory.first[cell]
+        self.free = list(self.usable)
+        self.free_count = sum(mask.bit_count() for mask in self.free)
+        self.log: list[tuple[int, int]] = []
+        self.generation = 0
+        self._views: dict[object, View] = {}
+
+    def take(self, cells: dict[int, int]) -> None:
+        """The GPUs, given as a mask per cell, are no longer free; taking one twice is a bug."""
+        for cell, mask in cells.items():
+            free = self.free[cell]
+            if mask & ~free:
+                raise ValueError(f"GPUs of cell {cell} are given out twice: {mask & ~free:b}")
+            self.log.append((cell, free))
+            self.free[cell] = free ^ mask
+            self.free_count -= mask.bit_count()
+
+    def give(self, cells: dict[int, int]) -> None:
+        """The GPUs are free again, those of them that are usable."""
+        for cell, mask in cells.items():
+            free = self.free[cell]
+            if mask & free:
+                raise ValueError(f"GPUs of cell {cell} are given back twice: {mask & free:b}")
+            fit = mask & self.usable[cell]
+            if fit:
+                self.log.append((cell, free))
+                self.free[cell] = free | fit
+                self.free_count += fit.bit_count()
+        if len(self.log) > MAX_LOG:
+            for view in self._views.values():
+                view.sync()
+                view.rewind()
+            self.log.clear()
+
+    def view(self, wanted: Wanted, *, wishes: int = 0, memory: int | None = None) -> View:
+        """The view for a request with its first ``wishes`` preferred rules, of GPUs of one ``memory`` size or all."""
+        plain = wishes == 0 and memory is None
+        if plain and wanted.view is not None and wanted.room is self and wanted.generation == self.generation:
+            return wanted.view
+        least = wanted.request.gpu_memory_min_mib
+        tier = next((place for place, size in enumerate(self.inventory.memory_sizes) if size >= least), -1)
+        terms = (*wanted.terms, *wanted.wishes[:wishes])
+        avoided = (tuple(sorted(wanted.avoid_gpus)), tuple(sorted(wanted.avoid_nodes)))
+        key = (tier, terms, avoided, wanted.confined, memory)
+        view = self._views.get(key)
+        if view is None:
+            if len(self._views) >= MAX_VIEWS:
+                self._views.clear()
+                self.generation += 1
+            masks = self._eligible(least, terms, memory)
+            view = self._views[key] = View(self, self._confine(masks, wanted))
+        if plain:
+            wanted.view, wanted.room, wanted.generation = view, self, self.generation
+        return view
+
+    def _eligible(self, least: int, terms: tuple[AffinityTerm, ...], memory: int | None) -> list[int]:
+        """The installed GPUs with enough memory on which all terms hold, whether they are free or not."""
+        inventory = self.inventory
+        masks = [0] * len(inventory.full)
+        for place, gpu in enumerate(inventory.gpus):
+            if gpu.memory_mib < least or (memory is not None and gpu.memory_mib != memory):
+                continue
+            if terms and not all(holds(term, self.pool, gpu) for term in terms):
+                continue
+            cell = inventory.cell_of[place]
+            masks[cell] |= 1 << place - inventory.first[cell]
+        return masks
+
+    def _confine(self, masks: list[int], wanted: Wanted) -> list[int]:
+        inventory = self.inventory
+        if wanted.confined is not None:
+            masks = [mask & allowed for mask, allowed in zip(masks, wanted.confined, strict=True)]
+        for cell, mask in self.masks_of(wanted.avoid_gpus).items():
+            masks[cell] &= ~mask
+        for name in sorted(wanted.avoid_nodes):
+            for cell in inventory.cells_of[inventory.node_at[name]] if name in inventory.node_at else ():
+                masks[cell] = 0
+        return masks
+
+    def masks_of(self, uuids: Iterable[str]) -> dict[int, int]:
+        """GPUs given by UUID as a mask per cell; unknown and retired ones are left out."""
+        known = self.inventory.gpu_at
+        return self.inventory.cells_of_gpus([known[uuid] for uuid in sorted(uuids) if uuid in known])

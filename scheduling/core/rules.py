@@ -1,0 +1,67 @@
+"""Does a rule about placement hold for a GPU? The terms of D19 against its labels."""
+
+from __future__ import annotations
+
+from scheduling.core.pool import Gpu, Pool
+from scheduling.core.resources import AffinityTerm
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+def label(pool: Pool, gpu: Gpu, key: str) -> str | None:
+    """The text a rule's ``key`` compares for this GPU, or None when it has no such label.
+
+    Any other key than the five built-in ones is a label: the GPU's own, with its node's as the default.
+    """
+    node = pool.node_by_name[gpu.node]
+    match key:
+        case "nvlink_group_id":
+            return pool.group_of(gpu)
+        case "rack_id":
+            return node.rack_id or None
+        case "network_bandwidth_gbps":
+            return f"{node.network_bandwidth_gbps:g}"
+        case "gpu_model":
+            return gpu.model
+        case "node":
+            return node.name
+        case _:
+            return dict(gpu.labels).get(key, dict(node.labels).get(key))
+
+
+def holds(term: AffinityTerm, pool: Pool, gpu: Gpu) -> bool:
+    """Whether the rule is true of this GPU. A missing label fails In, Gt and Lt, and passes NotIn."""
+    value = label(pool, gpu, term.key)
+    match term.op:
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "In":
+            return value is not None and _is_among(value, term.values)
+        case "NotIn":
+            return value is None or not _is_among(value, term.values)
+        case "Gt" | "Lt":
+            here, bound = _number(value), _number(term.values[0])
+            if here is None or bound is None:
+                return False
+            return here > bound if term.op == "Gt" else here < bound
+        case _:
+            raise ValueError(f"unknown operator {term.op!r}")
+
+
+def _is_among(value: str, wanted: tuple[str, ...]) -> bool:
+    number = _number(value)
+    return value in wanted or (number is not None and any(_number(text) == number for text in wanted))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text is not None else None
+    except ValueError:
+        return None
+
+
+def spelled(term: AffinityTerm) -> str:
+    """The rule as a person would write it: ``rack_id In r1, r2``."""
+    return " ".join(part for part in (term.key, term.op, ", ".join(term.values)) if part)

@@ -1,0 +1,222 @@
+"""How many suitable GPUs are free where? One eligibility's counts per cell and node, kept by a log of changed cells.
+
+For each count there is one big integer with a bit per cell (or node) that has exactly so many, so the tightest place
+with at least g is a few machine operations away, whatever the size of the pool.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduling.core.preference import MIXED, Preference, preference
+
+if TYPE_CHECKING:
+    from scheduling.core.room import Pins, Room
+
+Found = tuple[Preference, int]
+
+
+class View:
+    """The free GPUs of a room among the eligible ones. ``eligible`` is a mask per cell."""
+
+    __slots__ = (
+        "_base", "_bits", "_by_group", "_codes", "_mixed", "_most", "_most_in_group", "_nodes_on", "_orders",
+        "_position", "_room", "_stride", "by_count", "count", "eligible", "node_bits", "node_count", "sizes",
+    )  # fmt: skip
+
+    def __init__(self, room: Room, eligible: list[int]) -> None:
+        inventory = room.inventory
+        self._room, self.eligible = room, eligible
+        cells = len(eligible)
+        largest = max(inventory.size, default=0)
+        self._stride = 2 * (largest + 1)
+        self.sizes: list[int] = []
+        bases: dict[tuple[bool, int, int], int] = {}
+        self._base = [0] * cells
+        self._mixed: list[int] = []
+        seen: set[int] = set()
+        for cell, mask in enumerate(eligible):
+            if not mask:
+                continue
+            memories = {inventory.gpus[gpu].memory_mib for gpu in inventory.gpus_in(cell, mask)}
+            seen |= memories
+            if len(memories) > 1:
+                self._mixed.append(cell)
+                self._base[cell] = -1
+            else:
+                base = (inventory.group_of[cell] == "", inventory.size[cell], memories.pop())
+                self._base[cell] = bases.setdefault(base, len(bases)) * self._stride
+        self.sizes = sorted(seen)
+        self._codes = list(bases)
+        self._bits: dict[int, int] = {}
+        self.by_count = [0] * (largest + 1)
+        self._by_group = [0] * (largest + 1)
+        self.count = [0] * cells
+        self._most = self._most_in_group = 0
+        self._orders: dict[tuple[int, bool], list[tuple[Preference, list[int]]]] = {}
+        self._nodes_on = False
+        self.node_count: list[int] = []
+        self.node_bits: list[int] = []
+        for cell, mask in enumerate(eligible):
+            if mask:
+                self._enter(cell)
+        self._position = len(room.log)
+
+    def _enter(self, cell: int) -> None:
+        room = self._room
+        free = room.free[cell]
+        count = (free & self.eligible[cell]).bit_count()
+        self.count[cell] = count
+        if not count:
+            return
+        bit = 1 << cell
+        self.by_count[count] |= bit
+        if count > self._most:
+            self._most = count
+        if room.inventory.group_of[cell]:
+            self._by_group[count] |= bit
+            if count > self._most_in_group:
+                self._most_in_group = count
+        base = self._base[cell]
+        if base >= 0:
+            code = base + 2 * count + (free == room.inventory.full[cell])
+            if code in self._bits:
+                self._bits[code] |= bit
+            else:
+                self._bits[code] = bit
+                self._orders.clear()
+
+    def _leave(self, cell: int, was_free: int) -> None:
+        count = self.count[cell]
+        if not count:
+            return
+        bit = 1 << cell
+        by_count = self.by_count
+        by_count[count] ^= bit
+        while self._most and not by_count[self._most]:
+            self._most -= 1
+        inventory = self._room.inventory
+        if inventory.group_of[cell]:
+            by_group = self._by_group
+            by_group[count] ^= bit
+            while self._most_in_group and not by_group[self._most_in_group]:
+                self._most_in_group -= 1
+        base = self._base[cell]
+        if base >= 0:
+            self._bits[base + 2 * count + (was_free == inventory.full[cell])] ^= bit
+
+    def sync(self) -> None:
+        """The counts are those of the room as it is now."""
+        log = self._room.log
+        position, length = self._position, len(log)
+        if position == length:
+            return
+        before: dict[int, int] = {}
+        if length - position == 1:
+            before[log[position][0]] = log[position][1]
+        else:
+            for cell, was_free in log[position:]:
+                before.setdefault(cell, was_free)
+        self._position = length
+        nodes_on = self._nodes_on
+        for cell, was_free in before.items():
+            if not self.eligible[cell]:
+                continue
+            old = self.count[cell]
+            self._leave(cell, was_free)
+            self._enter(cell)
+            if nodes_on and self.count[cell] != old:
+                node = self._room.inventory.node_of[cell]
+                count = self.node_count[node]
+                bit = 1 << node
+                self.node_bits[count] ^= bit
+                self.node_count[node] = count = count + self.count[cell] - old
+                self.node_bits[count] ^= bit
+
+    def rewind(self) -> None:
+        """The log was emptied: start reading it from its beginning."""
+        self._position = 0
+
+    def with_nodes(self) -> View:
+        """The view, whose counts per node are kept from now on."""
+        self.sync()
+        if not self._nodes_on:
+            inventory = self._room.inventory
+            self._nodes_on = True
+            self.node_count = [sum(self.count[cell] for cell in cells) for cells in inventory.cells_of]
+            self.node_bits = [0] * (inventory.largest_node + 1)
+            for node, count in enumerate(self.node_count):
+                self.node_bits[count] |= 1 << node
+        return self
+
+    def may_fit(self, need: int, *, nvlink: bool) -> bool:
+        """False when no cell has ``need`` suitable GPUs free."""
+        return need <= (self._most_in_group if nvlink else self._most)
+
+    def best_cell(self, need: int, *, nvlink: bool, pins: Pins) -> int | None:
+        """The cell a job of ``need`` GPUs is best placed in, leaving out the pinned GPUs; None if there is none."""
+        self.sync()
+        if not self.may_fit(need, nvlink=nvlink):
+            return None
+        best = self._best_unpinned(need, nvlink=nvlink, hidden=pins.cell_bits)
+        for cell in (*pins.cells, *self._mixed) if pins.cells or self._mixed else ():
+            if self.count[cell] < need:
+                continue
+            found = self._judge(cell, need, nvlink=nvlink, pins=pins)
+            if found is not None and (best is None or found < best):
+                best = found
+        return None if best is None else best[1]
+
+    def _best_unpinned(self, need: int, *, nvlink: bool, hidden: int) -> Found | None:
+        order = self._orders.get((need, nvlink))
+        if order is None:
+            order = self._orders[(need, nvlink)] = self._ordered(need, nvlink=nvlink)
+        all_bits = self._bits
+        for key, codes in order:
+            bits = 0
+            for code in codes:
+                bits |= all_bits[code]
+            bits &= ~hidden
+            if bits:
+                return key, (bits & -bits).bit_length() - 1
+        return None
+
+    def _ordered(self, need: int, *, nvlink: bool) -> list[tuple[Preference, list[int]]]:
+        """The classes of cells that have occurred and hold ``need``, the best first; equally good ones together."""
+        found: dict[Preference, list[int]] = {}
+        for code in sorted(self._bits):
+            base, rest = divmod(code, self._stride)
+            loose, size, tier = self._codes[base]
+            free = rest >> 1
+            if free < need or (nvlink and loose):
+                continue
+            key = preference(
+                self._room.prefer, loose=loose, whole=bool(rest & 1), size=size, tier=tier, free=free, need=need
+            )
+            found.setdefault(key, []).append(code)
+        return sorted(found.items())
+
+    def _judge(self, cell: int, need: int, *, nvlink: bool, pins: Pins) -> Found | None:
+        """One cell looked at by itself: pinned in part, or with memory of several sizes."""
+        inventory = self._room.inventory
+        loose = inventory.group_of[cell] == ""
+        open_here = self._room.free[cell] & ~pins.cells.get(cell, 0)
+        suited = open_here & self.eligible[cell]
+        free = suited.bit_count()
+        if free < need or (nvlink and loose):
+            return None
+        whole = open_here == inventory.full[cell]
+        key = preference(
+            self._room.prefer, loose=loose, whole=whole, size=inventory.size[cell],
+            tier=tier_of(self._room, cell, suited, need=need), free=free, need=need,
+        )  # fmt: skip
+        return key, cell
+
+
+def tier_of(room: Room, cell: int, mask: int, *, need: int) -> int:
+    """The smallest memory size of which ``need`` GPUs of the mask are; ``MIXED`` when sizes must be mixed."""
+    counts: dict[int, int] = {}
+    for gpu in room.inventory.gpus_in(cell, mask):
+        memory = room.inventory.gpus[gpu].memory_mib
+        counts[memory] = counts.get(memory, 0) + 1
+    return min((memory for memory, count in counts.items() if count >= need), default=MIXED)

@@ -1,0 +1,236 @@
+"""What waits, by level, shape and owner, so that a cycle looks at shapes and not at jobs.
+
+Jobs of one *shape* fit in the same places: what fails for one in a cycle fails for all of them. Inside a shape, the
+jobs of one user are a first-come line; only the heads of lines are ever compared.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+
+from scheduling.core.fairshare import Owner
+from scheduling.core.resources import ResourceRequest
+from scheduling.core.room import Wanted
+from scheduling.core.snapshot import WaitingJob
+
+ENDLESS = 1 << 62
+
+
+class Shape:
+    """Requests that fit alike. ``fits_up_to``: the longest duration in ms that may start now, ``ENDLESS``, or -1.
+
+    It is true as of ``cycle`` and the scheduler's count of ``changes``. ``project``: whose windows count, "" when no
+    window is a project's. ``lax_from_ms``: when it stops holding out for the best rung.
+    """
+
+    __slots__ = (
+        "changes", "cycle", "fits_up_to", "group", "groups_version", "is_grouped", "key", "lax_from_ms", "multi",
+        "project", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, key: object, wanted: Wanted) -> None:
+        self.key, self.wanted = key, wanted
+        self.multi = wanted.request.gpu_count > 1
+        self.cycle = self.changes = self.groups_version = -1
+        self.fits_up_to = -1
+        self.project = ""
+        self.group: str | None = None
+        self.is_grouped = False
+        self.lax_from_ms = 0
+
+    @property
+    def request(self) -> ResourceRequest:
+        """The request of any of its jobs, but for the duration."""
+        return self.wanted.request
+
+
+class Queued:
+    """One waiting job in the queue. A job that comes back is a new one: a stale entry never comes to life again."""
+
+    __slots__ = ("duration_ms", "here", "id", "job", "judged", "level", "owner", "shape", "submitted_ms")
+
+    def __init__(self, job: WaitingJob, shape: Shape) -> None:
+        self.job, self.shape, self.id = job, shape, job.id
+        self.submitted_ms = job.submitted_ms
+        self.duration_ms = job.remaining_s * 1000
+        self.owner: Owner = (job.queue, job.project, job.user)
+        self.level = job.level_value
+        self.here = True  # still waits
+        self.judged = -1  # the cycle that has decided that it waits on
+
+    def __lt__(self, other: Queued) -> bool:
+        return (self.submitted_ms, self.id) < (other.submitted_ms, other.id)
+
+
+class Line:
+    """Jobs of one owner, those submitted first in front. Jobs that left are passed over and swept out in time."""
+
+    __slots__ = ("_cursor", "_cycle", "_gone", "_jobs", "_limit")
+
+    def __init__(self) -> None:
+        self._jobs: list[Queued] = []
+        self._gone = 0
+        self._cycle, self._cursor, self._limit = -1, 0, -1
+
+    def __bool__(self) -> bool:
+        return len(self._jobs) > self._gone
+
+    def add(self, job: Queued) -> None:
+        """The job stands in the line by its submission."""
+        self._cycle = -1
+        if not self._jobs or self._jobs[-1] < job:
+            self._jobs.append(job)
+        else:
+            insort(self._jobs, job)
+
+    def note_gone(self) -> None:
+        """One of the jobs has left. Never called in the midst of a cycle's traversal of this line but for its head."""
+        self._gone += 1
+        if self._gone > 16 and self._gone * 2 > len(self._jobs):
+            self._jobs = [job for job in self._jobs if job.here]
+            self._gone = 0
+            self._cycle = -1
+
+    def ask_again(self) -> None:
+        """What this cycle decided about its jobs is forgotten."""
+        self._cycle = -1
+        for job in self._jobs:
+            job.judged = -1
+
+    def first(self, limit: int, cycle: int) -> Queued | None:
+        """The first job of at most ``limit`` ms that this cycle has not decided yet.
+
+        Within a cycle the limit of a line only falls and decided jobs stay decided, so the search goes on where it
+        ended.
+        """
+        jobs = self._jobs
+        begin = self._cursor if self._cycle == cycle and limit <= self._limit else 0
+        self._cycle, self._limit = cycle, limit
+        for place in range(begin, len(jobs)):
+            job = jobs[place]
+            if job.here and job.judged != cycle and job.duration_ms <= limit:
+                self._cursor = place
+                return job
+        self._cursor = len(jobs)
+        return None
+
+
+class Nest:
+    """Lines by queue, project and user."""
+
+    __slots__ = ("count", "queues")
+
+    def __init__(self) -> None:
+        self.queues: dict[str, dict[str, dict[str, Line]]] = {}
+        self.count = 0
+
+    def add(self, job: Queued) -> None:
+        """The job is in its owner's line."""
+        queue, project, user = job.owner
+        projects = self.queues.get(queue)
+        if projects is None:
+            projects = self.queues[queue] = {}
+        users = projects.get(project)
+        if users is None:
+            users = projects[project] = {}
+        line = users.get(user)
+        if line is None:
+            line = users[user] = Line()
+        line.add(job)
+        self.count += 1
+
+    def remove(self, job: Queued) -> None:
+        """The job, which no longer waits, counts no more; empty lines are gone."""
+        queue, project, user = job.owner
+        projects = self.queues[queue]
+        users = projects[project]
+        users[user].note_gone()
+        self.count -= 1
+        if not users[user]:
+            del users[user]
+            if not users:
+                del projects[project]
+                if not projects:
+                    del self.queues[queue]
+
+    def ask_again(self) -> None:
+        """What this cycle decided about its jobs is forgotten."""
+        for projects in self.queues.values():
+            for users in projects.values():
+                for line in users.values():
+                    line.ask_again()
+
+
+class LevelQueue:
+    """The waiting jobs of one priority: by shape, and again those that need more than one GPU."""
+
+    __slots__ = ("may_evict", "multi", "shapes")
+
+    def __init__(self) -> None:
+        self.shapes: dict[Shape, Nest] = {}
+        self.multi = Nest()
+        self.may_evict = 0  # jobs with the right to evict
+
+
+class Waiting:
+    """Everything that waits and may be started now."""
+
+    def __init__(self) -> None:
+        self.levels: dict[int, LevelQueue] = {}
+        self.by_id: dict[str, Queued] = {}
+        self._by_age: list[Queued] = []
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def add(self, job: Queued, *, may_evict: bool) -> None:
+        """The job waits."""
+        level = self.levels.get(job.level)
+        if level is None:
+            level = self.levels[job.level] = LevelQueue()
+        nest = level.shapes.get(job.shape)
+        if nest is None:
+            nest = level.shapes[job.shape] = Nest()
+        nest.add(job)
+        if job.shape.multi:
+            level.multi.add(job)
+        level.may_evict += may_evict
+        self.by_id[job.id] = job
+        ages = self._by_age
+        if not ages or ages[-1] < job:
+            ages.append(job)
+        else:
+            insort(ages, job)
+
+    def remove(self, job: Queued, *, may_evict: bool) -> None:
+        """The job waits no more."""
+        job.here = False
+        level = self.levels[job.level]
+        nest = level.shapes[job.shape]
+        nest.remove(job)
+        if not nest.count:
+            del level.shapes[job.shape]
+        if job.shape.multi:
+            level.multi.remove(job)
+        level.may_evict -= may_evict
+        if not level.shapes:
+            del self.levels[job.level]
+        del self.by_id[job.id]
+        if len(self._by_age) > 64 + 2 * len(self.by_id):
+            self._by_age = [each for each in self._by_age if each.here]
+
+    def older_than(self, submitted_ms: int, count: int) -> list[Queued]:
+        """Up to ``count`` waiting jobs submitted before that instant, the oldest first."""
+        found: list[Queued] = []
+        ages = self._by_age
+        gone = 0
+        for job in ages:
+            if job.submitted_ms >= submitted_ms or len(found) == count:
+                break
+            if job.here:
+                found.append(job)
+            elif not found:
+                gone += 1
+        if gone > 64:
+            del ages[:gone]
+        return found

@@ -1,0 +1,178 @@
+"""The scheduler between ticks: fed with what has changed, and built anew at any doubt.
+
+``decide`` of a snapshot is right by definition. Reading everything again for every tick is what costs, so one object
+is kept and told what the event table says has changed. It is no truth: it is thrown away when another leader was
+there, when the inventory, the policy or a window changed, when a commit lost a race, or when a row is not what it
+should be after what was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from scheduling.core.decide import next_wakeup
+from scheduling.core.feasibility import placeable
+from scheduling.core.lifecycle import JobState
+from scheduling.core.plan import Plan
+from scheduling.core.policy import Policy
+from scheduling.core.reclaim import take_back
+from scheduling.core.scheduler import Scheduler
+from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
+from scheduling.store import load, load_jobs, load_pool
+from scheduling.store.clock import to_ms
+from scheduling.store.queries.changes import CHATTER
+from scheduling.store.queries.events import Change
+from scheduling.store.queries.live import Reader
+
+# Objects whose changes are in no row of a job: windows, and balances that were counted anew.
+ALWAYS_ANEW = ("window", "queue")
+FOLLOWED = ("job", *ALWAYS_ANEW)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A plan, the policy it follows, and the scheduler that has applied it to itself. ``anew``: it was just built;
+    ``moved``: something had changed since the plan before."""
+
+    plan: Plan
+    policy: Policy
+    scheduler: Scheduler
+    anew: bool
+    moved: bool
+
+
+class Kept:
+    """One scheduler object, or none. It is of one thread."""
+
+    def __init__(self) -> None:
+        self._scheduler: Scheduler | None = None
+        self._reader: Reader | None = None
+        self._source: tuple[object, ...] = ()
+        self._live: dict[str, LiveAttempt] = {}
+        self._unreachable: frozenset[str] = frozenset()
+
+    def forget(self) -> None:
+        """The next plan is of an object built anew."""
+        self._scheduler = None
+
+    def decide(self, now: datetime, *, epoch: int) -> Decided:
+        """What this tick does, as ``decide`` of a snapshot taken now would have it but for holds and scores.
+
+        ``epoch`` is the leader's: another one means that others have written in between.
+        """
+        policy, source = load.policy_of(), (epoch, *load_pool.inventory_mark())
+        scheduler, changes = self._scheduler, []
+        if scheduler is not None and self._reader is not None:
+            changes = [each for each in self._reader.take() if each.object in FOLLOWED and each.type not in CHATTER]
+        if (
+            scheduler is None
+            or policy != scheduler.policy
+            or source != self._source
+            or any(change.object in ALWAYS_ANEW for change in changes)
+            or not self._follow(scheduler, changes, now)
+        ):
+            scheduler, anew = self._build(now), True
+            self._source = source
+        else:
+            anew = False
+        return self._cycle(scheduler, now, anew=anew, moved=anew or bool(changes))
+
+    def _build(self, now: datetime) -> Scheduler:
+        # The reader first: what is committed while the rows are read is then told twice rather than never.
+        self._reader = Reader()
+        snapshot = load.snapshot(now)
+        self._live = {attempt.job: attempt for attempt in snapshot.live}
+        self._unreachable = frozenset()
+        self._scheduler = Scheduler(snapshot)
+        return self._scheduler
+
+    def _cycle(self, scheduler: Scheduler, now: datetime, *, anew: bool, moved: bool) -> Decided:
+        sight = Snapshot(
+            now_ms=to_ms(now), policy=scheduler.policy, pool=scheduler.pool, live=tuple(self._live.values()),
+            leases=load_pool.leases(now),
+        )  # fmt: skip
+        back = take_back(sight)
+        if back.unreachable != self._unreachable:
+            self._unreachable, moved = back.unreachable, True
+            scheduler.use(placeable(scheduler.pool, unreachable=back.unreachable))
+        plan = scheduler.cycle(sight.now_ms, back)
+        plan = replace(plan, next_wakeup_ms=next_wakeup(sight, scheduler, back))
+        return Decided(plan, scheduler.policy, scheduler, anew, moved)
+
+    def _follow(self, scheduler: Scheduler, changes: Iterable[Change], now: datetime) -> bool:
+        """The scheduler knows of the changes; False when what it knew can't have become what the rows say."""
+        ends: dict[str, datetime] = {}
+        touched: dict[str, None] = {}
+        for change in changes:
+            touched[change.object_id] = None
+            if change.type == "attempt_ended":
+                ends.pop(change.object_id, None)
+                ends[change.object_id] = change.at
+        if not touched:
+            return True
+        ids = [UUID(job) for job in touched]
+        waiting = {job.id: job for job in load_jobs.waiting(now, ids)}
+        live = {attempt.job: attempt for attempt in load_jobs.live(now, ids)}
+        # Consumption is settled end by end, and in the same order as the balances were.
+        order = [*ends, *(job for job in touched if job not in ends)]
+        return all(
+            self._settle(scheduler, job, waiting.get(job), live.get(job), ended_at=ends.get(job)) for job in order
+        )
+
+    def _settle(
+        self,
+        scheduler: Scheduler,
+        job: str,
+        waits: WaitingJob | None,
+        runs: LiveAttempt | None,
+        *,
+        ended_at: datetime | None,
+    ) -> bool:
+        """One job is in the scheduler as its row is; False when there is no way from what it was to that."""
+        held = scheduler.live.get(job)
+        if held is not None and runs is None:
+            # Without the event that tells when, it has ended after the events were read: the next look tells.
+            if ended_at is None:
+                return True
+            scheduler.ended(job, to_ms(ended_at))
+            self._live.pop(job, None)
+        elif held is not None and runs is not None:
+            return self._go_on(scheduler, runs)
+        elif runs is not None:
+            return False  # only a plan of ours grants GPUs
+        known = _waiting(scheduler, job)
+        if known == waits:
+            return True
+        if known is not None:
+            scheduler.withdraw(job)
+        if waits is not None:
+            scheduler.submit(waits)
+        return True
+
+    def _go_on(self, scheduler: Scheduler, runs: LiveAttempt) -> bool:
+        """A job that runs on is known with its attempt, its start and its checkpoint.
+
+        What an eviction of it would cost is followed no further: plans are asked for without evictions.
+        """
+        before, held = self._live.get(runs.job), scheduler.live[runs.job]
+        if held.attempt not in ("", runs.attempt) or runs.state is JobState.PREEMPTING:
+            return False
+        scheduler.identify(runs.job, runs.attempt, epoch=runs.epoch)
+        if runs.started_ms is not None and (before is None or before.started_ms is None):
+            scheduler.started(runs.job, runs.started_ms, end_ms=runs.end_ms)
+        if runs.saved_ms is not None:
+            scheduler.saved(runs.job, runs.saved_ms)
+        self._live[runs.job] = runs
+        return True
+
+
+def _waiting(scheduler: Scheduler, job: str) -> WaitingJob | None:
+    """The job as the scheduler has it waiting: in the queue, for its time, or for its victims."""
+    queued = scheduler.waiting.by_id.get(job)
+    nominee = scheduler.nominees.get(job)
+    if queued is not None or nominee is not None:
+        return queued.job if queued is not None else nominee.queued.job  # type: ignore[union-attr]
+    return scheduler.sleeping.get(job)

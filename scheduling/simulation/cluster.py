@@ -1,0 +1,99 @@
+"""Which GPUs does a simulated cluster have? A short text like ``8x56,2x64``, or a CSV file of nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from scheduling.core.pool import Gpu, Node, Pool
+from scheduling.core.units import parse_memory
+from scheduling.simulation.table import Row, TableError, read_table
+
+UNLIMITED_MIB = 1 << 40
+MAX_GPUS_PER_NODE = 1024
+MAX_NODES = 100_000
+COLUMNS = ("node", "gpus", "gpu_type", "gpu_mem_gb", "rack", "nvlink_group", "cpus", "mem_gb")
+ANY_MODEL = "any"  # a GPU of no stated type
+_PART = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([^\s,:|]{1,64}))?", re.ASCII)
+HOW = "write GPUSxNODES like 8x72, several by comma like 8x56,2x64, a type after a colon like 8x10:A100"
+
+
+class ClusterError(ValueError):
+    """The cluster can't be made of what was given; the message says what to write instead."""
+
+
+def cluster(nodes: str) -> Pool:
+    """The pool of ``nodes``: a SPEC (:func:`pool_of_spec`) or the path of a CSV file (:func:`pool_of_file`)."""
+    if _PART.fullmatch(nodes.split(",")[0].strip()):
+        return pool_of_spec(nodes)
+    if not Path(nodes).is_file():
+        raise ClusterError(f"--nodes {nodes!r} is neither a file nor a cluster: {HOW}; or name a CSV file of nodes")
+    return pool_of_file(Path(nodes))
+
+
+def pool_of_spec(spec: str) -> Pool:
+    """The cluster of a text: memory without limit, one rack, and one NVLink group for each node."""
+    nodes: list[Node] = []
+    gpus: list[Gpu] = []
+    for place, part in enumerate(spec.split(",")):
+        match = _PART.fullmatch(part.strip())
+        if match is None:
+            raise ClusterError(f"{part.strip()!r} in --nodes {spec!r} can't be read: {HOW}")
+        size, count, model = int(match[1]), int(match[2]), match[3] or ANY_MODEL
+        if not 1 <= size <= MAX_GPUS_PER_NODE or not 1 <= count <= MAX_NODES:
+            limits = f"1 to {MAX_GPUS_PER_NODE} GPUs on each of 1 to {MAX_NODES} nodes"
+            raise ClusterError(f"{part.strip()!r} in --nodes {spec!r} is out of range: a part has {limits}")
+        for number in range(count):
+            name = f"n{place}-{number:0{len(str(count - 1))}d}"
+            nodes.append(Node(name, "rack"))
+            gpus.extend(_gpus(name, size, model=model, memory_mib=UNLIMITED_MIB, group=f"{name}-nvlink"))
+    return Pool(tuple(nodes), tuple(gpus))
+
+
+def pool_of_file(path: Path) -> Pool:
+    """The cluster of a CSV(.gz) file with the columns ``COLUMNS``, of which node and gpus must be there.
+
+    No ``gpu_mem_gb``: memory without limit; no ``rack``: the rack "". Nodes without GPUs are left out.
+    """
+    nodes: list[Node] = []
+    gpus: list[Gpu] = []
+    seen: dict[str, int] = {}
+    for row in read_table(path, COLUMNS, required=("node", "gpus")):
+        name = row.text("node")
+        if not name:
+            raise row.wrong("node", "is empty; give every node a name")
+        if name in seen:
+            raise row.wrong("node", f"names {name!r} again (first on line {seen[name]}); give every node its own name")
+        seen[name] = row.line
+        size = row.whole("gpus", most=MAX_GPUS_PER_NODE) or 0
+        if size > 0:
+            nodes.append(Node(name, row.text("rack")))
+            gpus.extend(_gpus_of_row(name, size, row))
+    if not gpus:
+        raise TableError(f"{path.name} has no node with GPUs; put at least one in the column gpus")
+    return Pool(tuple(nodes), tuple(gpus))
+
+
+def says_types(pool: Pool) -> bool:
+    """Whether any GPU has a stated type: only then can a wish for a type be held against the cluster."""
+    return any(gpu.model != ANY_MODEL for gpu in pool.gpus)
+
+
+def _gpus_of_row(name: str, size: int, row: Row) -> Iterator[Gpu]:
+    memory_gb = row.number("gpu_mem_gb")
+    if memory_gb is not None and memory_gb <= 0:
+        raise row.wrong(
+            "gpu_mem_gb", f"is {row.text('gpu_mem_gb')!r}; write more than 0, or leave it empty for no limit"
+        )
+    memory_mib = UNLIMITED_MIB if memory_gb is None else parse_memory(memory_gb)
+    group = row.text("nvlink_group") or None
+    return _gpus(name, size, model=row.text("gpu_type") or ANY_MODEL, memory_mib=memory_mib, group=group)
+
+
+def _gpus(name: str, size: int, *, model: str, memory_mib: int, group: str | None) -> Iterator[Gpu]:
+    first = Gpu(f"{name}/0", name, 0, model, memory_mib, group)
+    width = len(str(size - 1))
+    for index in range(size):
+        yield replace(first, uuid=f"{name}/{index:0{width}d}", index=index)

@@ -1,0 +1,157 @@
+"""How well did it go? The figures of a simulation, for programs and for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scheduling.simulation.outcome import Fate, JobOutcome, Outcome
+
+BSLD_FLOOR_S = 10.0
+_CRITICAL = "Critical"
+Figure = float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures by name, in the order of ``MEANINGS``; ``per_class`` has those of each level."""
+
+    figures: dict[str, Figure]
+    per_class: dict[str, dict[str, Figure]]
+    details: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """One plain object: the figures, and the rest nested under per_class and details."""
+        return {**self.figures, "per_class": self.per_class, "details": self.details}
+
+    def as_text(self) -> str:
+        """A table for people: each figure with what it means, then one line for each class."""
+        lines = [f"{name:<24}{_shown(self.figures[name]):>14}  {meaning}" for name, meaning in MEANINGS.items()]
+        names = list(next(iter(self.per_class.values()), {}))
+        widths = [max(len(name), 12) + 2 for name in names]
+        lines += [
+            "",
+            "by class".ljust(12) + "".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True)),
+        ]
+        for level, figures in self.per_class.items():
+            cells = zip(figures.values(), widths, strict=True)
+            lines.append(level.ljust(12) + "".join(f"{_shown(value):>{width}}" for value, width in cells))
+        lines += ["", *(f"{name}: {_shown(value)}" for name, value in self.details.items())]
+        return "\n".join(lines)
+
+
+MEANINGS = {
+    "jobs": "jobs that were simulated",
+    "rejected": "left out: the empty pool could never hold them",
+    "mean_wait_s": "from submission to the first start",
+    "p50_wait_s": "half the jobs waited no longer",
+    "p95_wait_s": "95 of 100 jobs waited no longer",
+    "mean_jct_s": "from submission to the end",
+    "p99_jct_s": "99 of 100 jobs ended no later after their submission",
+    "mean_bsld": "time in the system over run time (at least 10 s); at least 1 for each job",
+    "util_window": "share of the GPUs held, from the first to the last submission",
+    "makespan_s": "from the first submission to the last end",
+    "share_error": "while anyone waits: how far the projects are from their due; 0 fair, 1 far",
+    "critical_mean_wait_s": "mean wait of the Critical jobs",
+    "preemptions": "evictions",
+    "wall_s": "real time that the simulation took",
+}
+
+
+def report(outcome: Outcome, *, wall_s: float = 0.0, left_out: int = 0) -> Report:
+    """The figures of ``outcome``, in seconds of its virtual time; None where no job has the figure.
+
+    wait = first start - submission; percentiles are by nearest rank (:func:`percentile`). The slowdown of a job is
+    its time in the system over its run time or 10 s, whichever is more, and at least 1. Waits count every job that
+    started, completion times and slowdowns every job that finished. ``wall_s`` and ``left_out`` (rows of the trace
+    that are no jobs) are passed through.
+    """
+    rejected = sum(1 for job in outcome.jobs if job.fate is Fate.REJECTED)
+    jobs = [job for job in outcome.jobs if job.fate not in (Fate.REJECTED, Fate.NOT_COME)]
+    waits, stays = _waits(jobs), _stays(jobs)
+    ends = [job.end_ms for job in jobs if job.end_ms is not None]
+    first_ms = min((job.submitted_ms for job in jobs), default=0)
+    capacity_ms = outcome.gpus * outcome.window_ms
+    figures: dict[str, Figure] = {
+        "jobs": len(jobs),
+        "rejected": rejected,
+        "mean_wait_s": _mean(waits),
+        "p50_wait_s": percentile(waits, 50),
+        "p95_wait_s": percentile(waits, 95),
+        "mean_jct_s": _mean(stays),
+        "p99_jct_s": percentile(stays, 99),
+        "mean_bsld": _mean(_slowdowns(jobs)),
+        "util_window": round(outcome.busy_gpu_ms / capacity_ms, 6) if capacity_ms else 0.0,
+        "makespan_s": (max(ends) - first_ms) / 1000 if ends else None,
+        "share_error": round(outcome.share_error, 6),
+        "critical_mean_wait_s": _mean(_waits([job for job in jobs if job.level == _CRITICAL])),
+        "preemptions": sum(job.preemptions for job in jobs),
+        "wall_s": round(wall_s, 3),
+    }
+    by_value = sorted({(-job.level_value, job.level) for job in jobs})
+    details = {
+        "lost_gpu_h": round(sum(job.lost_gpu_ms for job in jobs) / 3_600_000, 3),
+        "faults": sum(job.faults for job in jobs),
+        "not_finished": sum(1 for job in jobs if job.fate is not Fate.FINISHED),
+        "left_out": left_out,
+        "cycles": outcome.cycles,
+        "digest": outcome.digest(),
+    }
+    return Report(figures, {level: _class([j for j in jobs if j.level == level]) for _, level in by_value}, details)
+
+
+def percentile(values: Sequence[float], percent: int) -> float | None:
+    """The smallest of the values that at least ``percent`` of 100 of them don't exceed (nearest rank); None for no
+    values."""
+    if not values:
+        return None
+    return sorted(values)[max(1, math.ceil(len(values) * percent / 100)) - 1]
+
+
+def _class(jobs: Sequence[JobOutcome]) -> dict[str, Figure]:
+    waits = _waits(jobs)
+    return {
+        "jobs": len(jobs),
+        "mean_wait_s": _mean(waits),
+        "p50_wait_s": percentile(waits, 50),
+        "p95_wait_s": percentile(waits, 95),
+        "mean_jct_s": _mean(_stays(jobs)),
+        "mean_bsld": _mean(_slowdowns(jobs)),
+        "preemptions": sum(job.preemptions for job in jobs),
+        "lost_gpu_h": round(sum(job.lost_gpu_ms for job in jobs) / 3_600_000, 3),
+    }
+
+
+def _waits(jobs: Sequence[JobOutcome]) -> list[float]:
+    return [(job.first_start_ms - job.submitted_ms) / 1000 for job in jobs if job.first_start_ms is not None]
+
+
+def _stays(jobs: Sequence[JobOutcome]) -> list[float]:
+    return [(job.end_ms - job.submitted_ms) / 1000 for job in jobs if _finished(job) and job.end_ms is not None]
+
+
+def _slowdowns(jobs: Sequence[JobOutcome]) -> list[float]:
+    floor_ms = BSLD_FLOOR_S * 1000
+    return [
+        max(1.0, (job.end_ms - job.submitted_ms) / max(job.runs_ms, floor_ms))
+        for job in jobs
+        if _finished(job) and job.end_ms is not None
+    ]
+
+
+def _finished(job: JobOutcome) -> bool:
+    return job.fate is Fate.FINISHED
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(math.fsum(values) / len(values), 6) if values else None
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"
+    return str(value)

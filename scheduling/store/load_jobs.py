@@ -1,0 +1,190 @@
+"""What waits, what runs, and what was consumed: rows become values, of all jobs or of some."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, QuerySet, TextField
+from django.db.models.functions import Cast
+
+from scheduling.core.ledger import MICRO
+from scheduling.core.lifecycle import JobState
+from scheduling.core.resources import AffinityTerm, ResourceRequest
+from scheduling.core.snapshot import Account, LiveAttempt, Usage, WaitingJob
+from scheduling.core.snapshot import Nomination as CoreNomination
+from scheduling.models import Allocation, Attempt, Balance, Job, Nomination
+from scheduling.models.jobs import LIVE
+from scheduling.store.clock import to_ms
+from scheduling.store.topology import restored
+
+Ids = Collection[UUID] | None
+RECENT = timedelta(hours=24)
+
+_TEXTS = ("id", "submitted_at", "eligible_at", "not_before", "start_by", "affinity", "topology", "avoid")
+_REQUEST = (
+    "gpu_count", "node_count", "gpus_per_node", "remainder", "gpu_memory_min_mib", "nvlink_required",
+    "nvlink_exclusive", "max_duration_s", "affinity_text", "topology_text",
+)  # fmt: skip
+_WAITING = (
+    *_REQUEST, "id_text", "queue__name", "level__name", "level__value", "project__name", "user__username",
+    "submitted_at_text", "ran_ms", "eligible_at_text", "avoid_text", "group", "not_before_text", "start_by_text",
+    "preemptible",
+)  # fmt: skip
+_LIVE = (
+    "id", "job_id", "epoch", "number", "granted_at", "started_at", "remaining_s", "stop_by", "resume_id",
+    "job__state", "job__queue__name", "job__project__name", "job__user__username", "job__level__name",
+    "job__level__value", "job__infra_failures", "job__preemptible", "job__group", "job__topology", "job__resume_id",
+    "job__resume__created_at", "job__resume__corrupt",
+)  # fmt: skip
+
+
+def waiting(now: datetime, ids: Ids = None) -> tuple[WaitingJob, ...]:
+    """The QUEUED jobs, or those of them with these ids."""
+    rows = _only(Job.objects.filter(state=JobState.QUEUED), "pk", ids)
+    # As text, and equal texts are read once: of a hundred thousand rows the conversion is what takes long.
+    texts = {f"{name}_text": Cast(name, TextField()) for name in _TEXTS}
+    preempted = {str(job): times for job, times in _preemptions(now, ids).items()}
+    reader = _Reader()
+    return tuple(
+        reader.job(row, preempted)
+        for row in rows.order_by().annotate(**texts).values_list(*_WAITING).iterator(chunk_size=2000)
+    )
+
+
+class _Reader:
+    """Reads rows of jobs; what many have in common is one object."""
+
+    def __init__(self) -> None:
+        self._requests: dict[tuple[Any, ...], ResourceRequest] = {}
+        self._avoided: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+
+    def job(self, row: tuple[Any, ...], preempted: dict[str, int]) -> WaitingJob:
+        """The job of the row."""
+        asked = row[: len(_REQUEST)]
+        request = self._requests.get(asked)
+        if request is None:
+            request = self._requests[asked] = _request(*asked)
+        (key, queue, level, value, project, user, submitted, ran_ms, eligible, avoid, group, not_before, start_by,
+         preemptible) = row[len(_REQUEST) :]  # fmt: skip
+        gpus, nodes = self._avoid(avoid)
+        id_ = _uuid_text(key)
+        return WaitingJob(
+            id=id_, queue=queue, level=level, level_value=value, project=project, user=user,
+            submitted_ms=_text_ms(submitted), request=request,
+            remaining_s=max(1, request.max_duration_s - ran_ms // 1000),
+            eligible_at_ms=_text_ms(eligible) if eligible else 0,
+            avoid_gpus=gpus, avoid_nodes=nodes,
+            not_before_ms=_text_ms(not_before) if not_before else 0,
+            start_by_ms=_text_ms(start_by) if start_by else None,
+            group=group or None, preemptible=preemptible, recent_preemptions=preempted.get(id_, 0),
+        )  # fmt: skip
+
+    def _avoid(self, text: str) -> tuple[frozenset[str], frozenset[str]]:
+        if text not in self._avoided:
+            avoid = json.loads(text)
+            self._avoided[text] = frozenset(avoid.get("gpus", ())), frozenset(avoid.get("nodes", ()))
+        return self._avoided[text]
+
+
+def _request(
+    count: int, nodes: int, per_node: int, remainder: int, mib: int, nvlink: bool, exclusive: bool, duration: int,
+    affinity: str, topology: str,
+) -> ResourceRequest:  # fmt: skip
+    return ResourceRequest(
+        gpu_count=count, node_count=nodes, gpus_per_node=per_node, remainder=remainder, gpu_memory_min_mib=mib,
+        nvlink_required=bool(nvlink), nvlink_exclusive=bool(exclusive), max_duration_s=duration,
+        affinity=terms(json.loads(affinity)), **restored(json.loads(topology)),
+    )  # fmt: skip
+
+
+def _uuid_text(text: str) -> str:
+    """The id as :class:`uuid.UUID` writes it; SQLite keeps it without dashes."""
+    return text if "-" in text else f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _text_ms(text: str) -> int:
+    """Milliseconds of an instant as the database writes it; SQLite keeps UTC without saying so."""
+    moment = datetime.fromisoformat(text)
+    return to_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def terms(stored: Iterable[dict[str, object]]) -> tuple[AffinityTerm, ...]:
+    """Affinity terms from their stored form."""
+    return tuple(
+        AffinityTerm(key=t["key"], op=t["op"], values=tuple(t["values"]), weight=t["weight"], required=t["required"])  # type: ignore[arg-type]
+        for t in stored
+    )
+
+
+def live(now: datetime, ids: Ids = None) -> tuple[LiveAttempt, ...]:
+    """The attempts that hold GPUs, or those of them of the jobs with these ids; each with its nodes by rank.
+
+    Its newest checkpoint counts when it made it itself: what it resumed from says nothing of what it would lose.
+    """
+    running = _only(Attempt.objects.filter(ended_at__isnull=True, job__state__in=LIVE), "job_id", ids)
+    held: dict[UUID, list[tuple[str, float]]] = defaultdict(list)
+    parts: dict[UUID, list[tuple[str, datetime | None]]] = defaultdict(list)
+    allocated = _only(Allocation.objects.filter(released_at__isnull=True), "attempt__job_id", ids)
+    for attempt, uuid, billing in allocated.values_list("attempt_id", "gpu__uuid", "billing"):
+        held[attempt].append((uuid, billing))
+    nodes = running.filter(nodes__isnull=False).values_list("id", "nodes__node__name", "nodes__claimed_at")
+    for attempt, node, claimed in nodes.order_by("id", "nodes__rank"):
+        parts[attempt].append((node, claimed))
+    preempted = _preemptions(now, ids)
+    return tuple(
+        _live(row, held[row[0]], parts[row[0]], preempted) for row in running.order_by("id").values_list(*_LIVE)
+    )
+
+
+def _live(
+    row: tuple[Any, ...],
+    held: list[tuple[str, float]],
+    parts: list[tuple[str, datetime | None]],
+    preempted: dict[UUID, int],
+) -> LiveAttempt:
+    (id_, job, epoch, number, granted, started, remaining, stop_by, resumed, state, queue, project, user, level, value,
+     failures, preemptible, group, topology, saved, saved_at, corrupt) = row  # fmt: skip
+    claims = [to_ms(claimed) for _, claimed in parts if claimed]
+    return LiveAttempt(
+        attempt=str(id_), job=str(job), epoch=epoch, number=number, queue=queue, project=project, user=user,
+        gpus=tuple(sorted(uuid for uuid, _ in held)), nodes=tuple(node for node, _ in parts), state=JobState(state),
+        granted_ms=to_ms(granted), claimed_ms=max(claims) if claims and len(claims) == len(parts) else None,
+        started_ms=to_ms(started) if started else None, end_ms=to_ms(started or granted) + remaining * 1000,
+        infra_failures=failures, level=level, level_value=value, preemptible=preemptible,
+        saved_ms=to_ms(saved_at) if saved_at and saved != resumed and not corrupt else None,
+        recent_preemptions=preempted.get(job, 0), billing_micro=sum(round(billing * MICRO) for _, billing in held),
+        stop_by_ms=to_ms(stop_by) if stop_by else None, group=group or None, apart=restored(topology).get("apart"),
+    )  # fmt: skip
+
+
+def _preemptions(now: datetime, ids: Ids) -> dict[UUID, int]:
+    """How often each job was evicted in the last day (D10)."""
+    rows = _only(Attempt.objects.filter(ended_at__gt=now - RECENT, outcome="PREEMPTED", why="preempt"), "job_id", ids)
+    return dict(rows.order_by("job_id").values_list("job_id").annotate(times=Count("pk")))
+
+
+def _only(rows: QuerySet[Any], field: str, ids: Ids) -> QuerySet[Any]:
+    return rows if ids is None else rows.filter(**{f"{field}__in": list(ids)})
+
+
+def nominations() -> tuple[CoreNomination, ...]:
+    """The GPUs that are kept for jobs whose victims are leaving."""
+    rows = Nomination.objects.filter(job__state=JobState.QUEUED).values_list("job_id", "gpus", "deadline")
+    return tuple(CoreNomination(str(job), tuple(gpus), to_ms(deadline)) for job, gpus, deadline in rows)
+
+
+def usage() -> Usage:
+    """What every entity had consumed by ended attempts, as settled; what runs is counted from its grant by the core."""
+    found: dict[str, dict[str, Account]] = {"queue": {}, "project": {}, "user": {}}
+    for ledger, key, gpu_ms, settled in Balance.objects.values_list("ledger", "key", "gpu_ms", "settled_at"):
+        found[ledger][key] = Account(gpu_ms, to_ms(settled))
+    users = {}
+    for key, account in found["user"].items():
+        project, _, name = key.partition("/")
+        users[(project, name)] = account
+    return Usage(found["queue"], found["project"], users)

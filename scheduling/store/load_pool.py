@@ -1,0 +1,76 @@
+"""What is installed, what is closed for a time, and whom the server hears of: rows become values."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import Count, Max, Q, Sum
+
+from scheduling.core.lifecycle import GpuState, NodeState
+from scheduling.core.pool import Gpu as CoreGpu
+from scheduling.core.pool import Node as CoreNode
+from scheduling.core.pool import Pool
+from scheduling.core.snapshot import NodeLease
+from scheduling.core.snapshot import Window as CoreWindow
+from scheduling.models import Availability, Gpu, Node, NodeLive, Window
+from scheduling.store.clock import to_ms
+
+CLOSED = Q(leaving=True) | Q(disk_low=True)
+
+
+def pool_of() -> Pool:
+    """Every node that has registered, and every GPU. A node that is leaving or short of disk takes no new work."""
+    closed = set(NodeLive.objects.filter(CLOSED).values_list("node_id", flat=True))
+    nodes = []
+    for n in Node.objects.filter(registered_at__isnull=False):
+        state = NodeState(n.state)
+        if n.pk in closed and state is NodeState.READY:
+            state = NodeState.CORDONED
+        nodes.append(CoreNode(n.name, n.rack_id, n.network_bandwidth_gbps, state, _labels(n.labels), n.simulated))
+    gpus = (
+        CoreGpu(
+            g.uuid, g.node.name, g.index, g.model, g.memory_mib, g.nvlink_group_id, GpuState(g.state), _labels(g.labels)
+        )
+        for g in Gpu.objects.select_related("node")
+    )
+    return Pool(tuple(nodes), tuple(gpus))
+
+
+def _labels(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((str(k), str(v)) for k, v in labels.items()))
+
+
+def inventory_mark() -> tuple[object, ...]:
+    """Equal as long as :func:`pool_of` gives the same pool: whoever changes a node or a GPU raises its version."""
+    counted = {"rows": Count("pk"), "newest": Max("pk"), "versions": Sum("version")}
+    nodes, gpus = (model.objects.aggregate(**counted) for model in (Node, Gpu))
+    closed = NodeLive.objects.filter(CLOSED).order_by("node_id").values_list("node_id", flat=True)
+    return (*nodes.values(), *gpus.values(), *closed)
+
+
+def windows(now: datetime) -> tuple[CoreWindow, ...]:
+    """The windows that have not ended."""
+    rows = Window.objects.filter(end__gt=now).select_related("project").prefetch_related("nodes")
+    return tuple(
+        CoreWindow(
+            w.name, tuple(sorted(n.name for n in w.nodes.all())), to_ms(w.start), to_ms(w.end),
+            w.project.name if w.project else None,
+        )
+        for w in rows
+    )  # fmt: skip
+
+
+def leases(now: datetime) -> tuple[NodeLease, ...]:
+    """The lease of every node that has registered; silence counts only while heartbeats could be accepted (D21)."""
+    window = Availability.objects.values_list("since", "last_seen_at").first()
+    scale = settings.TIME_SCALE
+    at = to_ms(now)
+    accepting = window is not None and at - to_ms(window[1]) <= 10_000 * scale
+    found = []
+    for name, boot, last in NodeLive.objects.values_list("node__name", "node__boot_id", "last_heartbeat_at"):
+        if last is None:
+            continue
+        since = max(to_ms(last), to_ms(window[0])) if window else at
+        found.append(NodeLease(name, boot, to_ms(last), max(0, at - since) if accepting else 0))
+    return tuple(found)

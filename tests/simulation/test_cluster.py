@@ -1,0 +1,84 @@
+"""Clusters made of a short text or of a file of nodes, and what is said when they can't be made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from scheduling.core.units import parse_memory
+from scheduling.simulation.cluster import UNLIMITED_MIB, ClusterError, cluster, pool_of_file, says_types
+from scheduling.simulation.table import TableError
+
+OPENB = Path(__file__).parent.parent / "data" / "openb_excerpt_nodes.csv"
+
+
+def test_a_text_of_two_parts_makes_nodes_of_two_sizes():
+    sizes = Counter(len(gpus) for gpus in cluster("8x3, 2x4").by_node.values())
+    assert sizes == {8: 3, 2: 4}
+
+
+def test_the_nodes_of_a_text_have_one_rack_one_nvlink_group_each_and_memory_without_limit():
+    pool = cluster("4x2")
+    assert {node.rack_id for node in pool.nodes} == {"rack"}
+    assert [len(gpus) for gpus in pool.by_group.values()] == [4, 4]
+    assert {gpu.memory_mib for gpu in pool.gpus} == {UNLIMITED_MIB}
+
+
+def test_a_part_may_state_the_type_of_its_gpus():
+    assert Counter(gpu.model for gpu in cluster("80x1:zewura,24x2:zegox").gpus) == {"zewura": 80, "zegox": 48}
+
+
+def test_only_a_cluster_that_states_types_can_hold_a_wish_for_one_against_anybody():
+    assert (says_types(cluster("8x1")), says_types(cluster("8x1,8x1:A100"))) == (False, True)
+
+
+@pytest.mark.parametrize("spec", ["8x", "8", "8x2;2x4", "8x2,", "8x2,x", "8x2:", "8X2", "８x2", "nodes.csv"])
+def test_a_text_that_is_neither_a_cluster_nor_a_file_is_refused_with_how_to_write_it(spec):
+    with pytest.raises(ClusterError, match="write GPUSxNODES like 8x72"):
+        cluster(spec)
+
+
+@pytest.mark.parametrize("spec", ["0x4", "8x0", "1025x1", "8x100001"])
+def test_a_part_out_of_range_is_refused_with_the_range(spec):
+    with pytest.raises(ClusterError, match="1 to 1024 GPUs on each of 1 to 100000 nodes"):
+        cluster(spec)
+
+
+def test_a_file_of_nodes_gives_types_memory_and_sizes():
+    pool = pool_of_file(OPENB)
+    first = pool.by_node["ob0000"]
+    assert (len(first), first[0].model, first[0].memory_mib) == (2, "P100", parse_memory(16))
+
+
+def test_a_node_of_unknown_memory_has_no_limit(tmp_path):
+    assert pool_of_file(written(tmp_path, "node,gpus", "n,1")).gpus[0].memory_mib == UNLIMITED_MIB
+
+
+def test_the_racks_and_groups_of_a_file_are_kept(tmp_path):
+    pool = pool_of_file(written(tmp_path, "node,gpus,rack,nvlink_group", "n,2,r7,g3"))
+    assert (pool.nodes[0].rack_id, set(pool.by_group)) == ("r7", {"g3"})
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "nodes.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["node,gpus", ",4"], "line 2, column node: is empty"),
+        (["node,gpus", "a,4", "a,4"], "line 3, column node: names 'a' again .first on line 2."),
+        (["node,gpus", "a,0"], "no node with GPUs"),
+        (["node,gpus", "a,2000"], "line 2, column gpus: is '2000'; write a whole number of at most 1024"),
+        (["node,gpus,gpu_mem_gb", "a,1,-2"], "column gpu_mem_gb: is '-2'; write more than 0"),
+        (["node,racks,gpus", "a,r,1"], "column 'racks' is unknown; did you mean rack"),
+        (["gpus", "1"], "column node is missing"),
+    ],
+)
+def test_a_wrong_file_of_nodes_is_refused_by_line_and_column(tmp_path, lines, words):
+    with pytest.raises(TableError, match=words):
+        pool_of_file(written(tmp_path, *lines))

@@ -1,0 +1,103 @@
+"""``manage.py simulate``: the object it prints, the table, and its refusals. It needs no database."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+ROOT = Path(__file__).parent.parent.parent
+PHILLY = ROOT / "tests" / "data" / "philly_excerpt_jobs.csv"
+KEYS = [
+    "jobs", "rejected", "mean_wait_s", "p50_wait_s", "p95_wait_s", "mean_jct_s", "p99_jct_s", "mean_bsld",
+    "util_window", "makespan_s", "share_error", "critical_mean_wait_s", "preemptions", "wall_s",
+]  # fmt: skip
+
+
+def printed(*arguments: str, nodes: str = "8x2,2x4", jobs: Path = PHILLY) -> str:
+    out = io.StringIO()
+    call_command("simulate", f"--nodes={nodes}", f"--jobs={jobs}", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_with_json_it_prints_one_object_with_the_figures_first():
+    found = json.loads(printed("--json", "--classes=hash"))
+    assert [key for key in found if key not in ("per_class", "details")] == KEYS
+
+
+def test_jobs_and_rejected_add_up_to_the_trace():
+    found = json.loads(printed("--json", nodes="4x4"))
+    assert found["rejected"] > 0
+    assert found["jobs"] + found["rejected"] == 120
+
+
+def test_two_runs_happen_alike():
+    digests = {json.loads(printed("--json", "--classes=hash"))["details"]["digest"] for _ in range(2)}
+    assert len(digests) == 1
+
+
+def test_hash_classes_give_figures_by_class():
+    assert "High" in json.loads(printed("--json", "--classes=hash"))["per_class"]
+
+
+def test_without_json_it_prints_a_table_for_people():
+    assert "mean_wait_s" in printed()
+
+
+def test_a_policy_file_changes_what_happens(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text('{"backfill": {"reservations_per_level": 8}, "ledgers": ["project"], "in_flight": "off"}')
+    tight = {"nodes": "8x2"}
+    changed = json.loads(printed("--json", f"--policy={path}", **tight))["details"]["digest"]
+    assert changed != json.loads(printed("--json", **tight))["details"]["digest"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--estimates=requested"], "column req_walltime_s: is empty"),
+        (["--policy=gone.json"], "gone.json can't be read"),
+        (["--restore-s=-1"], "write whole seconds from 0 to 86400, not '-1'"),
+        (["--save-s=1e3"], "write whole seconds from 0 to 86400"),
+        (["--classes=all"], "invalid choice: 'all'"),
+    ],
+)
+def test_a_wrong_argument_is_refused_with_what_to_write(arguments, words):
+    with pytest.raises(CommandError, match=words):
+        printed(*arguments)
+
+
+def test_a_wrong_cluster_is_refused_with_how_to_write_one():
+    with pytest.raises(CommandError, match="write GPUSxNODES like 8x72"):
+        printed(nodes="8by2")
+
+
+def test_a_missing_trace_is_refused_by_name():
+    with pytest.raises(CommandError, match=r"gone\.csv can't be read"):
+        printed(jobs=Path("gone.csv"))
+
+
+def test_neither_django_nor_torch_is_needed_to_simulate():
+    code = "import sys, scheduling.simulation.world; print('django' in sys.modules, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_same_happens_whatever_the_hash_seed(seed, tmp_path):
+    code = (
+        "from pathlib import Path; from scheduling.core.policy import DEFAULT_POLICY as P;"
+        "from scheduling.simulation.cluster import cluster; from scheduling.simulation.queueing import queue_jobs;"
+        "from scheduling.simulation.workload import read_trace; from scheduling.simulation.world import simulate;"
+        f"jobs = queue_jobs(read_trace(Path({str(PHILLY)!r})), P, classes='hash');"
+        "print(simulate(jobs, cluster('8x2,2x4'), P).digest())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == json.loads(printed("--json", "--classes=hash"))["details"]["digest"]

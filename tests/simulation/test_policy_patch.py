@@ -1,0 +1,98 @@
+"""A policy patched by a JSON object: what changes, what stays, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduling.core.policy import DEFAULT_POLICY, PreemptRule
+from scheduling.simulation.policy_patch import PatchError, patch_of, patched
+
+
+def test_an_empty_patch_changes_nothing():
+    assert patched(DEFAULT_POLICY, {}) == DEFAULT_POLICY
+
+
+@pytest.mark.parametrize(
+    ("patch", "changes"),
+    [
+        ({"half_life_s": 3600}, {"half_life_s": 3600.0}),
+        ({"ledgers": ["project"]}, {"ledgers": ("project",)}),
+        ({"in_flight": "off", "prefer": "best_fit"}, {"in_flight": "off", "prefer": "best_fit"}),
+        ({"project_weights": {"a": 3}}, {"project_weights": {"a": 3.0}}),
+        ({"user_weights": {"a/u": 2}}, {"user_weights": {("a", "u"): 2.0}}),
+        ({"preemption": []}, {"preemption": ()}),
+        (
+            {"backfill": {"reservations_per_level": 4}},
+            {"backfill": replace(DEFAULT_POLICY.backfill, reservations_per_level=4)},
+        ),
+        ({"evict": {"protect_times": 5}}, {"evict": replace(DEFAULT_POLICY.evict, protect_times=5)}),
+    ],
+)
+def test_a_patch_changes_what_it_names_and_nothing_else(patch, changes):
+    assert patched(DEFAULT_POLICY, patch) == replace(DEFAULT_POLICY, **changes)
+
+
+def test_a_queue_keeps_what_the_patch_does_not_name():
+    found = patched(DEFAULT_POLICY, {"queues": {"eval": {"weight": 5, "levels": {"Normal": 7, "Low": 1}}}}).queue(
+        "eval"
+    )
+    old = DEFAULT_POLICY.queue("eval")
+    assert (found.weight, found.level("Normal").value, found.grace_s) == (5.0, 7, old.grace_s)
+
+
+def test_a_rule_of_preemption_is_read_by_its_four_names():
+    rule = {"queue": "merge", "level": "Critical", "victim_queue": "eval", "victim_level": "Low"}
+    assert patched(DEFAULT_POLICY, {"preemption": [rule]}).preemption == (PreemptRule(*rule.values()),)
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        ({"half_live_s": 1}, "no 'half_live_s' in the policy; did you mean half_life_s"),
+        ({"half_life_s": -1}, "half_life_s must be a number from 0 to"),
+        ({"half_life_s": "7d"}, "half_life_s must be a number from 0 to 1e.09, not '7d'"),
+        ({"half_life_s": True}, "half_life_s must be a number"),
+        ({"half_life_s": float("nan")}, "half_life_s must be a number"),
+        ({"in_flight": "some"}, "in_flight must be one of full, cycle, off, not 'some'"),
+        ({"ledgers": []}, "ledgers must be a list of some of queue, project, user"),
+        ({"ledgers": ["user", "user"]}, "ledgers must be a list of some of"),
+        ({"ledgers": ["team"]}, "ledgers must be one of queue, project, user"),
+        ({"project_weights": {"a": -1}}, "project_weights.a must be a number from 0 to 1e.06"),
+        ({"project_weights": [1]}, "project_weights must be an object"),
+        ({"user_weights": {"a": 1}}, 'user_weights: write each user as "project/user"'),
+        ({"queues": {"merg": {}}}, "no 'merg' in queues; did you mean merge"),
+        ({"queues": {"merge": {"wait": 1}}}, "no 'wait' in queues.merge"),
+        ({"queues": {"merge": {"levels": {}}}}, "queues.merge.levels must have at least one level"),
+        ({"queues": {"merge": {"levels": {"Normal": 0}}}}, "queues.merge.levels.Normal must be a whole number from 1"),
+        ({"queues": {"eval": {"default_level": "Top"}}}, "queues.eval.default_level is 'Top'; name one of High"),
+        ({"queues": {"eval": {"default_level": 3}}}, "queues.eval.default_level must be text"),
+        ({"queues": {"inference": {"levels": {"Normal": 2}}}}, "preemption.5: there is no level 'Realtime'"),
+        ({"backfill": {"reservations_per_level": 1.5}}, "backfill.reservations_per_level must be a whole number"),
+        ({"evict": {"protect_times": 0}}, "evict.protect_times must be a whole number from 1"),
+        ({"preemption": {}}, "preemption must be a list of rules"),
+        ({"preemption": [{"queue": "merge"}]}, "preemption.0.level must name a queue or a level"),
+        ({"preemption": [{"quue": "merge"}]}, "no 'quue' in preemption.0; did you mean queue"),
+    ],
+)
+def test_a_wrong_patch_is_refused_by_key_with_what_to_write(patch, words):
+    with pytest.raises(PatchError, match=words):
+        patched(DEFAULT_POLICY, patch)
+
+
+def test_a_file_is_read(tmp_path):
+    path = tmp_path / "patch.json"
+    path.write_text('{"half_life_s": 60}')
+    assert patch_of(path) == {"half_life_s": 60}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("{", "is not JSON"), ("[]", "patch.json must be an object"), (None, "can't be read")]
+)
+def test_a_file_that_holds_no_patch_is_refused_by_name(tmp_path, text, words):
+    path = tmp_path / "patch.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(PatchError, match=words):
+        patch_of(path)

@@ -1,0 +1,139 @@
+"""Traces become jobs, and what is said when a file is wrong."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from scheduling.simulation.table import TableError
+from scheduling.simulation.workload import ONE_PROJECT, TraceJob, read_trace
+
+DATA = Path(__file__).parent.parent / "data"
+HEADER = "job_id,submit_s,duration_s,gpus,nodes,gpus_per_node,shape,gpu_type,gpu_mem_gb,user,project,req_walltime_s"
+
+
+def trace(folder: Path, *rows: str, header: str = HEADER):
+    path = folder / "jobs.csv"
+    path.write_text("\n".join((header, *rows)) + "\n")
+    return read_trace(path)
+
+
+def job(folder: Path, row: str) -> TraceJob:
+    return trace(folder, row).jobs[0]
+
+
+def test_a_plain_excerpt_of_philly_is_read():
+    found = read_trace(DATA / "philly_excerpt_jobs.csv")
+    assert (len(found.jobs), len({each.project for each in found.jobs})) == (120, 6)
+
+
+def test_a_packed_excerpt_of_venus_is_read_with_its_uneven_jobs():
+    uneven = [each for each in read_trace(DATA / "venus_excerpt_jobs.csv.gz").jobs if each.remainder]
+    assert {(each.nodes, each.gpus_per_node, each.remainder) for each in uneven} == {(1, 8, 4)}
+
+
+def test_jobs_come_by_submission_and_then_by_id(tmp_path):
+    found = trace(tmp_path, "b,5,1,1,,,,,,,,", "c,2,1,1,,,,,,,,", "a,5,1,1,,,,,,,,")
+    assert [each.id for each in found.jobs] == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("row", ["a,0,0,1", "a,0,-5,1", "a,0,1,0", "a,0,,1", "a,0,1,"])
+def test_rows_without_gpus_or_run_time_are_left_out_and_counted(tmp_path, row):
+    assert trace(tmp_path, row + ",,,,,,,,", "z,0,1,1,,,,,,,,").left_out == 1
+
+
+def test_a_requested_shape_is_nodes_times_gpus(tmp_path):
+    found = job(tmp_path, "a,0,1,12,3,4,requested,,,,,")
+    assert (found.nodes, found.gpus_per_node, found.remainder) == (3, 4, 0)
+
+
+@pytest.mark.parametrize(("gpus", "layout"), [(5, (1, 5, 0)), (12, (1, 8, 4)), (16, (2, 8, 0)), (21, (2, 8, 5))])
+def test_a_total_alone_is_packed_on_full_nodes_and_one_for_the_rest(tmp_path, gpus, layout):
+    found = job(tmp_path, f"a,0,1,{gpus},,,derived,,,,,")
+    assert (found.nodes, found.gpus_per_node, found.remainder) == layout
+
+
+def test_instances_that_may_sit_anywhere_do(tmp_path):
+    found = job(tmp_path, "a,0,1,30,,,any,,,,,")
+    assert (found.span, found.gpus) == (True, 30)
+
+
+def test_types_and_memory_are_kept(tmp_path):
+    found = job(tmp_path, "a,0,1,1,,,,V100|T4,16,,,")
+    assert (found.gpu_types, found.gpu_mem_gb) == (("V100", "T4"), 16)
+
+
+def test_without_a_project_or_a_user_there_is_one_of_each(tmp_path):
+    found = job(tmp_path, "a,0,1,1,,,,,,,,")
+    assert (found.project, found.user) == (ONE_PROJECT, ONE_PROJECT)
+
+
+def test_times_may_have_fractions_of_a_second(tmp_path):
+    found = job(tmp_path, "a,0.25,1.5,1,,,,,,,,")
+    assert (found.submit_ms, found.duration_ms) == (250, 1500)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("a,x,1,1,,,,,,,,", "jobs.csv, line 2, column submit_s: is 'x', not a number"),
+        ("a,,1,1,,,,,,,,", "column submit_s: must say when"),
+        ("a,-1,1,1,,,,,,,,", "column submit_s: must say when"),
+        ("a,0,nan,1,,,,,,,,", "column duration_s: is 'nan', not a number of at most 2147483647"),
+        ("a,0,1e300,1,,,,,,,,", "column duration_s: is '1e300', not a number of at most"),
+        ("a,0,1,1.5,,,,,,,,", "column gpus: is '1.5'; write a whole number of at most 1000000"),
+        ("a,0,1,1000001,,,,,,,,", "column gpus: is '1000001'; write a whole number of at most 1000000"),
+        (",0,1,1,,,,,,,,", "column job_id: is empty"),
+        ("a,0,1,4,2,1,requested,,,,,", "column gpus_per_node: times nodes is 2, but gpus is 4"),
+        ("a,0,1,4,2,,requested,,,,,", "column gpus_per_node: is empty; a requested shape needs"),
+        ("a,0,1,4,,,odd,,,,,", "column shape: is 'odd'; write one of requested, derived, any"),
+        ("a,0,1,1,,,,,,,,0", "column req_walltime_s: is '0'; write more than 0"),
+        ("a,0,1,1", "line 2: 4 cells where the header has 12"),
+    ],
+)
+def test_a_wrong_row_is_refused_by_line_and_column_with_what_to_do(tmp_path, row, words):
+    with pytest.raises(TableError, match=words):
+        trace(tmp_path, row)
+
+
+def test_an_id_that_comes_twice_is_refused_with_both_lines(tmp_path):
+    with pytest.raises(TableError, match=r"line 3, column job_id: is 'a' again \(first on line 2\)"):
+        trace(tmp_path, "a,0,1,1,,,,,,,,", "a,5,1,1,,,,,,,,")
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("job_id,submit_s,duration_s", "line 1, column gpus is missing; add it"),
+        ("job_id,submit_s,duration_s,gpus,projct", "column 'projct' is unknown; did you mean project"),
+        ("job_id,submit_s,duration_s,gpus,quux", "column 'quux' is unknown; remove it"),
+        ("job_id,submit_s,duration_s,gpus,gpus", "column gpus is there twice"),
+    ],
+)
+def test_a_wrong_header_is_refused_by_column(tmp_path, header, words):
+    with pytest.raises(TableError, match=words):
+        trace(tmp_path, "a,0,1,1,1"[: 2 * header.count(",") + 1], header=header)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty; its first line must name the columns"),
+        (HEADER.encode() + b"\n", "has a header and no rows"),
+        (HEADER.encode() + b"\na,0,0,1,,,,,,,,\n", "has no job with gpus and duration_s above 0"),
+        (b"\xff\xfe\x00", "is not UTF-8 text"),
+        (gzip.compress(b"hello")[:-9], "the gzip data is broken"),
+    ],
+)
+def test_a_file_that_holds_no_jobs_is_refused_by_name(tmp_path, content, words):
+    path = tmp_path / "jobs.csv"
+    path.write_bytes(content)
+    with pytest.raises(TableError, match=words):
+        read_trace(path)
+
+
+def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
+    with pytest.raises(TableError, match=r"gone\.csv can't be read \(No such file"):
+        read_trace(tmp_path / "gone.csv")
