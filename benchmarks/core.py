@@ -67,14 +67,7 @@ def explain_all(scheduler: Scheduler) -> None:
     explainer = Explainer(scheduler)
     for level in scheduler.waiting.levels.values():
         for nest in level.shapes.values():
-            first = next(
-                job
-                for projects in nest.queues.values()
-                for users in projects.values()
-                for line in users.values()
-                for job in line
-            )
-            explainer.of_queued(first)
+            explainer.of_queued(next(nest.jobs()))
 
 
 def releases(scheduler: Scheduler, case: Case, *, explain: bool) -> tuple[float, ...]:

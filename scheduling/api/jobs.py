@@ -16,6 +16,7 @@ from scheduling.api import waiting
 from scheduling.api.body import json_object, only
 from scheduling.api.door import Door, parameters
 from scheduling.api.paging import PARAMETERS, listed
+from scheduling.api.plan import foretold, hold_to_plan, not_foretold
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import jobs as shapes
 from scheduling.api.shapes.answers import PAGING, documented, page_of, query
@@ -64,16 +65,18 @@ class JobList(Door):
 
     def _shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         holds = queries.holds_now()
-        return [queries.as_dict(job, holds=holds, now=self.now) for job in rows]
+        return [not_foretold(queries.as_dict(job, holds=holds, now=self.now)) for job in rows]
 
     @documented(
         "jobs_create", "Submit a job", tag="jobs", body=shapes.JobRequest, answer=shapes.JobShape, status=201,
         parameters=(KEY,), more={(200, "application/json"): shapes.JobShape},
     )  # fmt: skip
     def post(self, request: Request) -> Response:
-        """201 with the job; 200 when its key made it before; 422 with every fault at once."""
+        """201 with the job; 200 when its key made it before; 422 with every fault at once; 409 when the plan it was
+        to be held to has changed."""
         key = _idempotency_key(request)
         body, text = json_object(request)
+        hold_to_plan(body, self.actor, self.now, key=key)
         return submitted(self, body, key=key, text=text)
 
 
@@ -100,7 +103,7 @@ def found(view: Door, job_id: str) -> dict[str, Any]:
     job = queries.one(view.actor, job_id)
     if job is None:
         raise not_found("job")
-    return queries.as_dict(job, now=view.now)
+    return not_foretold(queries.as_dict(job, now=view.now))
 
 
 def _check_states(text: str) -> None:
@@ -136,7 +139,7 @@ class JobDetail(Door):
     def get(self, request: Request, job_id: str) -> Response:
         """The job as it is now."""
         waited_for(parameters(request, ("wait", "since")))
-        return Response(found(self, job_id))
+        return Response(foretold(found(self, job_id), self.now))
 
 
 def waited_for(given: Mapping[str, str]) -> tuple[float, int | None]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from scheduling.api import artifacts, attempts, job_record, jobs, nodes, pool, schema, tokens, uploads, windows
+from scheduling.api import artifacts, attempts, job_record, jobs, nodes, plan, pool, schema, tokens, uploads, windows
 
 __all__ = ["schema", "urlpatterns"]  # importing the schema's extensions is what makes OpenAPI know them
 
 urlpatterns = [
     path("jobs/", jobs.JobList.as_view(), name="api-jobs"),
+    path("jobs/plan/", plan.JobPlan.as_view(), name="api-job-plan"),
     path("jobs/<str:job_id>/", jobs.job, name="api-job"),
     path("jobs/<str:job_id>/cancel/", jobs.JobCancel.as_view(), name="api-job-cancel"),
     path("jobs/<str:job_id>/hold/", jobs.JobHold.as_view(), name="api-job-hold"),
@@ -19,6 +20,7 @@ urlpatterns = [
     path("jobs/<str:job_id>/attempts/", job_record.JobAttempts.as_view(), name="api-job-attempts"),
     path("jobs/<str:job_id>/logs/", job_record.JobLog.as_view(), name="api-job-logs"),
     path("jobs/<str:job_id>/metrics/", job_record.JobMetrics.as_view(), name="api-job-metrics"),
+    path("plan/replay/", plan.Replay.as_view(), name="api-replay"),
     path("queues/", pool.QueueList.as_view(), name="api-queues"),
     path("share/", pool.Share.as_view(), name="api-share"),
     path("pool/", pool.Pool.as_view(), name="api-pool"),

@@ -27,7 +27,7 @@ class Alternative:
 
 def alternatives(room: Room, bookings: Bookings, queued: Queued, *, all_exclusive: bool) -> Iterator[Alternative]:
     """Every kind of change that helps, as small as it can be."""
-    request, seconds = queued.shape.request, queued.duration_ms // 1000
+    request, seconds = queued.job.request, queued.duration_ms // 1000
     wanted = queued.shape.wanted
     pins = bookings.pins(queued.owner[1], queued.duration_ms)
 
@@ -77,9 +77,7 @@ def _changes(room: Room, request: ResourceRequest) -> Iterator[tuple[str, int, s
         yield "without_level", 1, "no required_level", replace(request, required_level=None)
     if request.required_terms:
         yield "without_rule", 1, "without its required rules", replace(request, affinity=request.preferred_terms)
-    sizes = {room.inventory.gpus[gpu].memory_mib for cell, mask in enumerate(room.free)
-             for gpu in room.inventory.gpus_in(cell, mask)}  # fmt: skip
-    for size in sorted((size for size in sizes if size < request.gpu_memory_min_mib), reverse=True):
+    for size in reversed([size for size in room.inventory.memory_sizes if size < request.gpu_memory_min_mib]):
         smaller = replace(request, gpu_memory_min_mib=size)
         if fits(smaller):
             yield "memory_at_most_mib", size, f"gpu_memory_min of at most {gb(size)}", smaller

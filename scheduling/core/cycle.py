@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduling.core.bookings import NEVER, Booking, Bookings
-from scheduling.core.ordering import Order, Source, rank_key
+from scheduling.core.ordering import Order, Source, first_of, rank_key
 from scheduling.core.placement import find
 from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Reservation, Scores, Start, Unnominate
 from scheduling.core.preemption import choose_victims, evictable, grace_ms
@@ -111,6 +111,8 @@ class Cycle:
     def _level(self, value: int) -> None:
         slots = self.scheduler.policy.backfill.reservations_per_level
         self.promised[value] = []
+        if slots <= 1 and self._only_promises(self.scheduler.waiting.levels[value], value, slots):
+            return
         while True:
             level = self.scheduler.waiting.levels.get(value)
             if level is None:
@@ -123,6 +125,34 @@ class Cycle:
             if not again:
                 return
 
+    def _only_promises(self, level: LevelQueue, value: int, slots: int) -> bool:
+        """The short way through a level of which nothing fits now; False, with nothing decided, when that is not so.
+
+        Nobody starts, so nobody is charged and the order stands: only the first job that needs several GPUs and those
+        that wait too long are asked for.
+        """
+        if level.may_evict:
+            return False
+        longest = self.longest
+        for shape, nest in level.shapes.items():
+            if longest(shape) >= nest.shortest_ms:
+                return False
+        share = self.scheduler.share
+        first = first_of(level.multi, share, self.number) if slots else None
+        asked = [queued for queued in self.aged if queued.level == value]
+        if first is not None and first not in asked:
+            asked.append(first)
+        if len(asked) > 1:
+            asked.sort(key=lambda queued: rank_key(queued.job, share))
+        for queued in asked:
+            if queued is first:
+                if not self._promise(queued):
+                    return False
+                self.promised[value].append(queued)
+            elif self._promise(queued):
+                self.promised_to_aged.append(queued)
+        return True
+
     def _sources(self, level: LevelQueue, value: int, slots: int) -> list[Source]:
         """The lines whose jobs may be decided now: of shapes that fit, and those in which every job is asked."""
         if level.may_evict:
@@ -132,7 +162,7 @@ class Cycle:
         if multi:
             found.append(Source(level.multi, None))
         for shape, nest in level.shapes.items():
-            if not (multi and shape.multi) and self.longest(shape) >= 0:
+            if not (multi and shape.multi) and self.longest(shape) >= nest.shortest_ms:
                 found.append(Source(nest, shape))
         aged = [queued for queued in self.aged if queued.level == value and queued.here]
         if aged:

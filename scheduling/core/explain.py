@@ -97,9 +97,9 @@ class Explainer:
         pins = self.bookings(queued).pins(queued.owner[1], queued.duration_ms)
         promised = self.is_promised(queued)
         evicts = self._scheduler.may_evict(queued.job)
-        return (
-            queued.level, id(queued.shape), id(pins), queued.owner[0] if evicts else "", queued.id if promised else "",
-        )  # fmt: skip
+        memory = queued.job.request.gpu_memory_min_mib
+        by_right, by_promise = queued.owner[0] if evicts else "", queued.id if promised else ""
+        return (queued.level, id(queued.shape), memory, id(pins), by_right, by_promise)
 
     def bookings(self, queued: Queued) -> Bookings:
         """What was promised to others before this job's turn came: to its level and those above."""
@@ -148,7 +148,7 @@ class Explainer:
 
     def _never_now(self, queued: Queued) -> Reason | None:
         """The reason when even an empty pool would not do, as it is installed or as it is healthy."""
-        scheduler, request = self._scheduler, queued.shape.request
+        scheduler, request = self._scheduler, queued.job.request
         words = wanted_in_words(request)
         if not scheduler.pool.nodes:
             return Reason("NO_NODES", f"No node is registered. The job wants {words} and waits for the first nodes.")
@@ -177,7 +177,7 @@ class Explainer:
     def _fits_unconfined(self, queued: Queued) -> bool:
         """Whether the job would fit now if no rule about groups of jobs held it back."""
         old = queued.shape.wanted
-        free = Wanted(queued.shape.request, avoid_gpus=old.avoid_gpus, avoid_nodes=old.avoid_nodes)
+        free = Wanted(queued.job.request, avoid_gpus=old.avoid_gpus, avoid_nodes=old.avoid_nodes)
         pins = self.bookings(queued).pins(queued.owner[1], queued.duration_ms)
         return find(self._scheduler.room, free, pins) is not None
 
@@ -199,7 +199,7 @@ class Explainer:
         return Reason("BEHIND", message, (("first", starts[0].job),))
 
     def _partner(self, queued: Queued) -> Reason | None:
-        near = queued.shape.request.near
+        near = queued.job.request.near
         if near is None or near.group == queued.job.group or self._scheduler.groups.partners(near.group):
             return None
         message = f"It is to run beside a job of group {near.group}, and none of them runs."
@@ -226,7 +226,7 @@ class Explainer:
         return Reason("RESERVED", message, (*(("held_for", job) for job in holders[:1]), *numbers))
 
     def _only_a_rule(self, queued: Queued) -> Reason | None:
-        request = queued.shape.request
+        request = queued.job.request
         if not (request.required_terms or request.apart or request.near or queued.shape.wanted.confined):
             return None
         if any(change.name == "without_rule" for change in self.alternatives(queued)):
@@ -241,7 +241,7 @@ class Explainer:
     def _short(self, queued: Queued) -> Reason:
         """Too little is free: how much is missing where, by when that may change, what would help."""
         changes = tuple(self.alternatives(queued))
-        code, message, numbers = shortage(self._scheduler.room, queued.shape.wanted)
+        code, message, numbers = shortage(self._scheduler.room, queued.shape.wanted, queued.job.request)
         hint = f" It would start now with {', or '.join(change.words for change in changes)}." if changes else ""
         return Reason(code, message + hint, (*numbers, *self._earliest(queued), *_numbers(changes)))
 
@@ -252,7 +252,7 @@ class Explainer:
             return ()
         inventory = self._scheduler.inventory
         cells = sorted(inventory.cells_of_gpus(found[1]))
-        request = queued.shape.request
+        request = queued.job.request
         place = inventory.group_of[cells[0]] if request.nvlink_required else inventory.nodes_of(found[1])[0]
         rounded = -(-found[0] // ESTIMATE_STEP_MS) * ESTIMATE_STEP_MS
         return (("earliest_domain", place), ("earliest_at_ms", rounded))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from scheduling.core.fairshare import FairShare, Owner
 from scheduling.core.snapshot import WaitingJob
-from scheduling.core.waiting import Nest, Queued, Shape
+from scheduling.core.waiting import Line, Nest, Queued, Shape
 
 RankKey = tuple[int, float, float, float, int, str]
 ALL = 1 << 62
@@ -21,6 +21,30 @@ def rank_key(job: WaitingJob, share: FairShare) -> RankKey:
     return (-job.level_value, *share.ratios(owner), job.submitted_ms, job.id)
 
 
+def first_of(nest: Nest, share: FairShare, cycle: int) -> Queued | None:
+    """The first of all jobs of a nest by :func:`rank_key`, or None when there is none."""
+    best: tuple[float, float] | None = None
+    lines: list[tuple[float, Line]] = []
+    queue_ratio, project_ratio = share.queue_ratio, share.project_ratio
+    for queue, projects in nest.queues.items():
+        first = queue_ratio(queue)
+        for project, users in projects.items():
+            key = (first, project_ratio(project))
+            if best is None or key < best:
+                best, lines = key, []
+            if key == best:
+                if len(nest.queues) == len(projects) == len(users) == 1:
+                    lines += [(0.0, line) for line in users.values()]
+                else:
+                    lines += [(share.user_ratio(project, user), line) for user, line in users.items()]
+    found: tuple[float, int, str, Queued] | None = None
+    for ratio, line in lines:
+        job = line.first(ALL, cycle)
+        if job is not None and (found is None or (ratio, job.submitted_ms, job.id) < found[:3]):
+            found = (ratio, job.submitted_ms, job.id, job)
+    return None if found is None else found[3]
+
+
 class Source:
     """Lines that take part in a cycle: those of a shape, as far as its jobs fit, or all of a nest."""
 
@@ -28,6 +52,11 @@ class Source:
 
     def __init__(self, nest: Nest, shape: Shape | None) -> None:
         self.nest, self.shape = nest, shape
+
+    @property
+    def limit(self) -> int:
+        """The longest duration in ms that takes part."""
+        return ALL if self.shape is None else self.shape.fits_up_to
 
 
 class Order:
@@ -85,30 +114,27 @@ class Order:
         if len(ranked) > 1:
             ranked.sort()
 
-    def head(self, queue: str, project: str, user: str) -> Queued | None:
-        """The user's first job among the sources."""
-        found: Queued | None = None
-        cycle = self._cycle
+    def lines(self, queue: str, project: str) -> dict[str, list[tuple[Line, Source]]]:
+        """The users' lines among the sources, but for those in which no job is short enough."""
+        found: dict[str, list[tuple[Line, Source]]] = {}
         for source in self._sources:
             projects = source.nest.queues.get(queue)
             users = projects.get(project) if projects else None
-            line = users.get(user) if users else None
-            if line is None:
+            if not users:
                 continue
-            shape = source.shape
-            job = line.first(ALL if shape is None else shape.fits_up_to, cycle)
-            if job is not None and (found is None or job < found):
-                found = job
+            limit = source.limit
+            for user, line in users.items():
+                if line.shortest_ms <= limit:
+                    if user in found:
+                        found[user].append((line, source))
+                    else:
+                        found[user] = [(line, source)]
         return found
 
-    def users_of(self, queue: str, project: str) -> list[str]:
-        """The users with jobs among the sources."""
-        found: dict[str, None] = {}
-        for source in self._sources:
-            users = source.nest.queues.get(queue, {}).get(project)
-            if users:
-                found.update(dict.fromkeys(users))
-        return list(found)
+    @property
+    def cycle(self) -> int:
+        """The number of the cycle."""
+        return self._cycle
 
     def user_ratio(self, project: str, user: str) -> float:
         """The user's place in the project as the ledgers stand."""
@@ -118,30 +144,32 @@ class Order:
 class _Pair:
     """One project in one queue: its users by (ratio, submitted, id)."""
 
-    __slots__ = ("_order", "_project", "_queue", "_ranked")
+    __slots__ = ("_lines", "_order", "_project", "_queue", "_ranked")
 
     def __init__(self, order: Order, queue: str, project: str) -> None:
         self._order, self._queue, self._project = order, queue, project
-        self._ranked: list[tuple[float, str]] | None = None
+        self._lines: dict[str, list[tuple[Line, Source]]] | None = None
+        self._ranked: list[tuple[float, str]] = []
 
     def __lt__(self, other: _Pair) -> bool:
         raise AssertionError("two entries of one queue and project")
 
     def top(self) -> Queued | None:
         """The best user's first job, or None when the project has none left."""
-        order, queue, project = self._order, self._queue, self._project
-        if self._ranked is None:
-            names = order.users_of(queue, project)
-            if len(names) == 1:
-                return order.head(queue, project, names[0])
-            self._ranked = sorted((order.user_ratio(project, user), user) for user in names)
+        order, project, lines = self._order, self._project, self._lines
+        if lines is None:
+            lines = self._lines = order.lines(self._queue, project)
+            if len(lines) > 1:
+                self._ranked = sorted((order.user_ratio(project, user), user) for user in lines)
+        if len(lines) <= 1:
+            return next((_first(each, order.cycle) for each in lines.values()), None)
         best: float | None = None
         found: Queued | None = None
         empty: list[tuple[float, str]] = []
         for ranked in self._ranked:
             if best is not None and ranked[0] > best:
                 break
-            job = order.head(queue, project, ranked[1])
+            job = _first(lines[ranked[1]], order.cycle)
             if job is None:
                 empty.append(ranked)
             elif found is None or job < found:
@@ -152,13 +180,23 @@ class _Pair:
 
     def charged(self, user: str) -> None:
         """The user's ratio has grown."""
-        if self._ranked is None:
+        if not self._ranked:
             return
         self._ranked = [
             (self._order.user_ratio(self._project, name), name) if name == user else (ratio, name)
             for ratio, name in self._ranked
         ]
         self._ranked.sort()
+
+
+def _first(lines: list[tuple[Line, Source]], cycle: int) -> Queued | None:
+    """The first job of the lines that this cycle has not decided yet."""
+    found: Queued | None = None
+    for line, source in lines:
+        job = line.first(source.limit, cycle)
+        if job is not None and (found is None or job < found):
+            found = job
+    return found
 
 
 Ranked = tuple[float, float, str, str, _Pair]

@@ -32,6 +32,7 @@ class Promises:
 
     def __init__(self, before: list[Promise], releases: Releases, now_ms: int) -> None:
         self.made: list[Promise] = []
+        self._of: dict[str, Promise] = {}
         self._before, self._releases, self._now = before, releases, now_ms
         self._same = not releases.sooner
 
@@ -47,20 +48,19 @@ class Promises:
 
     def of(self, queued: Queued) -> Promise | None:
         """The job's reservation, if it got one in this cycle."""
-        for promise in self.made:
-            if promise.queued is queued:
-                return promise
-        return None
+        return self._of.get(queued.id)
 
     def drop(self, promise: Promise) -> None:
         """The reservation is no more; those made after it have counted on it, so none is taken over any more."""
         self.made.remove(promise)
+        del self._of[promise.queued.id]
         self._same = False
 
     def add(self, promise: Promise) -> None:
         """The next reservation."""
         place = len(self.made)
         self.made.append(promise)
+        self._of[promise.queued.id] = promise
         if self._same and (place >= len(self._before) or self._before[place] is not promise):
             before = self._before[place] if place < len(self._before) else None
             self._same = before is not None and before.queued is promise.queued and _equal(before, promise)

@@ -2,59 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from scheduling.core.plan import Number
+from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
 from scheduling.core.view import View
 from scheduling.core.words import gpus_in_words, nodes_in_words, place_word, wanted_in_words
 
-Shortage = tuple[str, str, tuple[tuple[str, Number], ...]]
+Numbers = tuple[tuple[str, Number], ...]
+Shortage = tuple[str, str, Numbers]
 
 
-def shortage(room: Room, wanted: Wanted) -> Shortage:
-    """(code, message, numbers): BUSY, FRAGMENTED, GANG_NODES or GANG_RACK."""
+def shortage(room: Room, wanted: Wanted, request: ResourceRequest) -> Shortage:
+    """(code, message, numbers): BUSY, FRAGMENTED, GANG_NODES or GANG_RACK. ``request``: as its owner wrote it."""
     view = room.view(wanted)
-    view.sync()
-    if wanted.request.is_gang:
-        return _of_gang(room, view, wanted)
-    return _of_one_place(room, view, wanted)
+    view.with_nodes()
+    if request.is_gang:
+        return _of_gang(room, view, wanted, request)
+    return _of_one_place(room, view, wanted, request)
 
 
 def most_in_one_place(room: Room, wanted: Wanted) -> int:
     """The most suitable GPUs free in one place that the request may not cross; of a gang or a spread one, in all."""
     view = room.view(wanted)
-    view.sync()
+    view.with_nodes()
     if wanted.request.is_gang or wanted.request.allow_span:
-        return sum(view.count)
-    return max((_free_in(room, view, cells) for _, cells in _places(room, wanted)), default=0)
+        return _total(view)
+    return max((count for count, _ in _places(room, view, wanted)), default=0)
 
 
-def _free_in(room: Room, view: View, cells: Iterable[int]) -> int:
-    return sum((room.free[cell] & view.eligible[cell]).bit_count() for cell in cells)
+def _total(view: View) -> int:
+    return sum(count * bits.bit_count() for count, bits in enumerate(view.node_bits))
 
 
-def _of_one_place(room: Room, view: View, wanted: Wanted) -> Shortage:
-    request, inventory = wanted.request, room.inventory
-    need, free = request.gpu_count, sum(view.count)
+def _of_one_place(room: Room, view: View, wanted: Wanted, request: ResourceRequest) -> Shortage:
+    need, free = request.gpu_count, _total(view)
     words = wanted_in_words(request)
     if request.allow_span:
-        numbers: tuple[tuple[str, Number], ...] = (("need", need), ("free", free), ("short", need - free))
+        numbers: Numbers = (("need", need), ("free", free), ("short", need - free))
         return "BUSY", f"Needs {words}; {free} suitable free, {need - free} short.", numbers
-    best: tuple[int, int, str, int] | None = None
-    for name, cells in _places(room, wanted):
-        installed = sum((room.usable[cell] & view.eligible[cell]).bit_count() for cell in cells)
-        if installed < need:
-            continue
-        here = _free_in(room, view, cells)
-        missing = need - here
-        if wanted.exclusive:
-            missing = sum(inventory.size[cell] - room.free[cell].bit_count() for cell in cells)
-        key = (missing, len(cells), name, here)
-        best = key if best is None else min(best, key)
-    if best is None:
+    nearest = _nearest(room, view, wanted)
+    if nearest is None:
         return "BUSY", f"Needs {words}; {free} suitable free.", (("need", need), ("free", free))
-    missing, _, name, here = best
+    name, here, missing = nearest
     place = place_word(request)
     numbers = (
         ("need", need), ("free", free), ("best_domain", name), ("best_free", here), ("short", missing),
@@ -62,42 +53,56 @@ def _of_one_place(room: Room, view: View, wanted: Wanted) -> Shortage:
     if free >= need:
         message = f"Enough GPUs are free ({free}), but not in one {place}: {name} is {missing} short. It needs {words}."
         return "FRAGMENTED", message, numbers
-    return (
-        "BUSY",
-        f"Needs {words}; {free} suitable free. The nearest {place} is {name}, {missing} short.",
-        numbers,
-    )
+    message = f"Needs {words}; {free} suitable free. The nearest {place} is {name}, {missing} short."
+    return "BUSY", message, numbers
 
 
-def _places(room: Room, wanted: Wanted) -> list[tuple[str, list[int]]]:
-    """The boundaries a job of one node may not cross: by name, with their cells."""
+def _nearest(room: Room, view: View, wanted: Wanted) -> tuple[str, int, int] | None:
+    """(name, free there, missing) of the place that lacks least, of those that could hold the job when empty."""
+    inventory, need = room.inventory, wanted.need
+    for count, place in _places(room, view, wanted):
+        cells = [place] if wanted.nvlink else inventory.cells_of[place]
+        name = inventory.group_of[place] if wanted.nvlink else inventory.nodes[place].name
+        if sum((room.usable[cell] & view.eligible[cell]).bit_count() for cell in cells) >= need:
+            if wanted.exclusive:
+                return name, count, inventory.size[place] - room.free[place].bit_count()
+            return name, count, need - count
+    return None
+
+
+def _places(room: Room, view: View, wanted: Wanted) -> Iterator[tuple[int, int]]:
+    """(free suitable GPUs, place): the boundaries a job of one node may not cross, those with most free first."""
     inventory = room.inventory
-    if wanted.nvlink or wanted.exclusive:
-        cells = [cell for cell, group in enumerate(inventory.group_of) if group]
-        if wanted.exclusive:
-            cells = [cell for cell in cells if inventory.whole_group[cell]]
-        return [(inventory.group_of[cell], [cell]) for cell in cells]
-    return [(inventory.nodes[node].name, cells) for node, cells in enumerate(inventory.cells_of) if cells]
+    if wanted.exclusive:
+        whole = [cell for cell in range(len(inventory.full)) if inventory.whole_group[cell]]
+        by_missing = sorted(whole, key=lambda cell: (inventory.size[cell] - room.free[cell].bit_count(), cell))
+        yield from ((view.count[cell], cell) for cell in by_missing)
+        return
+    by_count = view.by_count_in_groups if wanted.nvlink else view.node_bits
+    rest = by_count[0]
+    for count in range(len(by_count) - 1, -1, -1):
+        bits = rest if count == 0 else by_count[count]
+        while bits:
+            low = bits & -bits
+            yield count, low.bit_length() - 1
+            bits ^= low
 
 
-def _of_gang(room: Room, view: View, wanted: Wanted) -> Shortage:
-    request, inventory = wanted.request, room.inventory
+def _of_gang(room: Room, view: View, wanted: Wanted, request: ResourceRequest) -> Shortage:
     words = wanted_in_words(request)
-    ready = [node for node, cells in enumerate(inventory.cells_of) if _free_in(room, view, cells) >= wanted.need]
-    free = sum(view.count)
-    numbers: tuple[tuple[str, Number], ...] = (
-        ("need", request.gpu_count), ("free", free), ("need_nodes", wanted.nodes), ("ready_nodes", len(ready)),
-        ("short_nodes", max(0, wanted.nodes - len(ready))),
+    ready = sum(bits.bit_count() for bits in view.node_bits[wanted.need :])
+    free = _total(view)
+    numbers: Numbers = (
+        ("need", request.gpu_count), ("free", free), ("need_nodes", wanted.nodes), ("ready_nodes", ready),
+        ("short_nodes", max(0, wanted.nodes - ready)),
     )  # fmt: skip
     each = gpus_in_words(wanted.need)
-    if len(ready) >= wanted.nodes and (request.required_level or wanted.nvlink or wanted.strict):
+    if ready >= wanted.nodes and (request.required_level or wanted.nvlink or wanted.strict):
         where = "NVLink group" if wanted.nvlink or request.required_level == "nvlink_group" else "rack"
-        message = (
-            f"{nodes_in_words(len(ready))} have {each} free, but not enough of them in one {where}. It needs {words}."
-        )
+        message = f"{nodes_in_words(ready)} have {each} free, but not enough of them in one {where}. It needs {words}."
         return "GANG_RACK", message, numbers
-    if free >= request.gpu_count and len(ready) < wanted.nodes:
-        message = f"Needs {words}; {free} suitable are free, but only {nodes_in_words(len(ready))} have {each} free."
+    if free >= request.gpu_count and ready < wanted.nodes:
+        message = f"Needs {words}; {free} suitable are free, but only {nodes_in_words(ready)} have {each} free."
     else:
-        message = f"Needs {words}; {nodes_in_words(len(ready))} have {each} free, {free} suitable free in all."
+        message = f"Needs {words}; {nodes_in_words(ready)} have {each} free, {free} suitable free in all."
     return "GANG_NODES", message, numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -30,7 +31,7 @@ class Shapes:
         request = job.request
         holds_out = request.max_wait_for_level_s is not None
         project = job.project if self._by_project else ""
-        key = (request.shape, job.avoid_gpus, job.avoid_nodes, job.group, project, job.id if holds_out else "")
+        key = (self._alike(request), job.avoid_gpus, job.avoid_nodes, job.group, project, job.id if holds_out else "")
         shape = self._known.get(key)
         if shape is None:
             shape = self._known[key] = Shape(key, self._wanted(job, usable_room))
@@ -40,6 +41,15 @@ class Shapes:
                 shape.lax_from_ms = job.submitted_ms + (request.max_wait_for_level_s or 0) * 1000
                 shape.wanted.best_rung = self._best_rung(request)
         return shape
+
+    def _alike(self, request: ResourceRequest) -> tuple[object, ...]:
+        """Equal for requests that the same GPUs suit: of memory, only how many of the sizes there are suffice."""
+        sizes = self._pool.inventory.memory_sizes
+        return (
+            bisect_left(sizes, request.gpu_memory_min_mib), request.node_count, request.gpus_per_node,
+            request.nvlink_required, request.nvlink_exclusive, request.required_level, request.affinity,
+            request.remainder, request.allow_span, request.max_wait_for_level_s, request.near, request.apart,
+        )  # fmt: skip
 
     def are_many(self, jobs: int) -> bool:
         """Whether far more shapes are known than can be in use by so many jobs."""

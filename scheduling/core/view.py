@@ -149,6 +149,16 @@ class View:
                 self.node_bits[count] |= 1 << node
         return self
 
+    @property
+    def by_count_in_groups(self) -> list[int]:
+        """For each count the cells of NVLink groups with so many free, as bits; those with none at 0."""
+        self.sync()
+        groups = sum(1 << cell for cell, group in enumerate(self._room.inventory.group_of) if group)
+        some = 0
+        for bits in self._by_group[1:]:
+            some |= bits
+        return [groups & ~some, *self._by_group[1:]]
+
     def may_fit(self, need: int, *, nvlink: bool) -> bool:
         """False when no cell has ``need`` suitable GPUs free."""
         return need <= (self._most_in_group if nvlink else self._most)

@@ -6,7 +6,8 @@ jobs of one user are a first-come line; only the heads of lines are ever compare
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
+from collections.abc import Iterator
 
 from scheduling.core.fairshare import Owner
 from scheduling.core.resources import ResourceRequest
@@ -63,11 +64,15 @@ class Queued:
 
 
 class Line:
-    """Jobs of one owner, those submitted first in front. Jobs that left are passed over and swept out in time."""
+    """Jobs of one owner, those submitted first in front. Jobs that left are passed over and swept out in time.
 
-    __slots__ = ("_cursor", "_cycle", "_gone", "_jobs", "_limit")
+    No job in it is shorter than ``shortest_ms``.
+    """
+
+    __slots__ = ("_cursor", "_cycle", "_gone", "_jobs", "_limit", "shortest_ms")
 
     def __init__(self) -> None:
+        self.shortest_ms = ENDLESS
         self._jobs: list[Queued] = []
         self._gone = 0
         self._cycle, self._cursor, self._limit = -1, 0, -1
@@ -75,9 +80,13 @@ class Line:
     def __bool__(self) -> bool:
         return len(self._jobs) > self._gone
 
+    def __iter__(self) -> Iterator[Queued]:
+        return (job for job in self._jobs if job.here)
+
     def add(self, job: Queued) -> None:
         """The job stands in the line by its submission."""
         self._cycle = -1
+        self.shortest_ms = min(self.shortest_ms, job.duration_ms)
         if not self._jobs or self._jobs[-1] < job:
             self._jobs.append(job)
         else:
@@ -89,6 +98,7 @@ class Line:
         if self._gone > 16 and self._gone * 2 > len(self._jobs):
             self._jobs = [job for job in self._jobs if job.here]
             self._gone = 0
+            self.shortest_ms = min((job.duration_ms for job in self._jobs), default=ENDLESS)
             self._cycle = -1
 
     def ask_again(self) -> None:
@@ -118,11 +128,25 @@ class Line:
 class Nest:
     """Lines by queue, project and user."""
 
-    __slots__ = ("count", "queues")
+    __slots__ = ("_durations", "_of_duration", "count", "queues")
 
     def __init__(self) -> None:
         self.queues: dict[str, dict[str, dict[str, Line]]] = {}
         self.count = 0
+        self._durations: list[int] = []  # those that occur, the shortest first
+        self._of_duration: dict[int, int] = {}
+
+    @property
+    def shortest_ms(self) -> int:
+        """The shortest duration of any of its jobs."""
+        return self._durations[0]
+
+    def jobs(self) -> Iterator[Queued]:
+        """All jobs, in no particular order."""
+        for projects in self.queues.values():
+            for users in projects.values():
+                for line in users.values():
+                    yield from line
 
     def add(self, job: Queued) -> None:
         """The job is in its owner's line."""
@@ -138,6 +162,11 @@ class Nest:
             line = users[user] = Line()
         line.add(job)
         self.count += 1
+        duration = job.duration_ms
+        known = self._of_duration.get(duration, 0)
+        self._of_duration[duration] = known + 1
+        if not known:
+            insort(self._durations, duration)
 
     def remove(self, job: Queued) -> None:
         """The job, which no longer waits, counts no more; empty lines are gone."""
@@ -146,6 +175,13 @@ class Nest:
         users = projects[project]
         users[user].note_gone()
         self.count -= 1
+        duration = job.duration_ms
+        left = self._of_duration[duration] - 1
+        if left:
+            self._of_duration[duration] = left
+        else:
+            del self._of_duration[duration]
+            del self._durations[bisect_left(self._durations, duration)]
         if not users[user]:
             del users[user]
             if not users:

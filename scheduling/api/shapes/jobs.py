@@ -55,6 +55,9 @@ class JobRequest(WithGroup):
     retries = serializers.IntegerField(required=False)
     preemptible = serializers.BooleanField(required=False)
     params = serializers.JSONField(required=False, help_text="By kind; a merge: strategy, models, t or weights, ...")
+    plan_token = serializers.CharField(
+        required=False, help_text="Of a plan of this body: 409 plan_changed if something else would happen by now."
+    )
 
 
 class GpuOfJob(serializers.Serializer[Any]):
@@ -84,6 +87,23 @@ class ReasonShape(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField()
     numbers = serializers.JSONField()
+
+
+class SpanShape(serializers.Serializer[Any]):
+    """When something is expected, as seen at `as_of`."""
+
+    at = serializers.DateTimeField(help_text="Most likely.")
+    low = serializers.DateTimeField(help_text="If nothing ahead of it took its place.")
+    high = serializers.DateTimeField(help_text="If what is ahead of it packs badly and runs to its limits.")
+    as_of = serializers.DateTimeField()
+
+
+class ChangeShape(serializers.Serializer[Any]):
+    """A change of the request, tried: with it the job would start at `starts_at`."""
+
+    change = serializers.CharField()
+    starts_at = serializers.DateTimeField()
+    fields = serializers.JSONField(help_text="The fields of the request to be set.")  # type: ignore[assignment]
 
 
 class FileShape(serializers.Serializer[Any]):
@@ -158,6 +178,8 @@ class JobShape(WithGroup):
     attempt = serializers.IntegerField()
     progress = ProgressShape(allow_null=True)
     reasons = ReasonShape(many=True)
+    estimated_start = SpanShape(allow_null=True, help_text="Of one waiting job; null in lists.")
+    alternatives = ChangeShape(many=True, help_text="Of one waiting job; none in lists.")
     gpus = GpuOfJob(many=True)
     artifacts = OutputShape(many=True)
     outcome = serializers.CharField(allow_null=True)

@@ -1,0 +1,123 @@
+"""What would happen? One job more, and the whole queue under a change; and what is expected of a job that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle, UserRateThrottle
+
+from scheduling.api.body import json_object, only, usable
+from scheduling.api.door import Door
+from scheduling.api.problems import Problem
+from scheduling.api.shapes import jobs as job_shapes
+from scheduling.api.shapes import plan as shapes
+from scheduling.api.shapes.answers import documented
+from scheduling.core.lifecycle import JobState
+from scheduling.services import replay, whatif
+from scheduling.services.whatif import Change, Planned
+from scheduling.store.queries import credentials
+from scheduling.store.queries.access import Actor
+
+TOKEN = "plan_token"  # noqa: S105  the name of a field
+
+
+class PlanThrottle(UserRateThrottle):
+    """A form that plans while it is filled needs more than one that submits."""
+
+    scope = "plan"
+    rate = "240/min"
+
+
+class JobPlan(Door):
+    """What would happen to a job that is not submitted."""
+
+    scopes = {"POST": "jobs:submit"}
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """Each plan makes the scheduler think."""
+        return [PlanThrottle()]
+
+    @documented(
+        "jobs_plan", "What would happen if this were submitted; nothing is stored", tag="jobs",
+        body=job_shapes.JobRequest, answer=shapes.PlanShape,
+    )  # fmt: skip
+    def post(self, request: Request) -> Response:
+        """The plan; 422 with every fault at once when the body is no job."""
+        body, _ = json_object(request)
+        body.pop(TOKEN, None)
+        found = whatif.plan(body, self.actor, self.now)
+        if not isinstance(found, Planned):
+            raise Problem(422, "invalid_job", "this is no job that can be planned, see errors", errors=found.errors)
+        shown = {name: getattr(found, name) for name in ("verdict", "as_of", "gpus", "victims", "gpu_hours", "share")}
+        return Response(
+            {
+                **shown,
+                "start": None if found.start is None else asdict(found.start),
+                "reasons": found.reasons,
+                "alternatives": _changes(found.alternatives),
+                TOKEN: found.token or None,
+            }
+        )
+
+
+def hold_to_plan(body: dict[str, Any], actor: Actor, now: datetime, *, key: str | None) -> None:
+    """``plan_token`` is out of the body; 409 ``plan_changed`` unless its plan would still come true.
+
+    A body that the idempotency key has already made a job of is past planning.
+    """
+    token = body.pop(TOKEN, None)
+    if token is None or (key and credentials.made_by(actor.user_id, key) is not None):
+        return
+    broken = whatif.broken_promise(token, body, actor, now) if isinstance(token, str) else "plan_token must be text"
+    if broken is not None:
+        raise Problem(409, "plan_changed", broken, field=TOKEN)
+
+
+def foretold(job: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """The job with what is expected of it, if it waits."""
+    found = whatif.foretell(job["id"], now) if job["state"] == JobState.QUEUED else None
+    if found is None:
+        return not_foretold(job)
+    start = None if found.start is None else asdict(found.start)
+    as_of = now if found.start is None else found.start.as_of
+    return {**job, "estimated_start": start, "alternatives": _changes(whatif.changes(found.alternatives, as_of))}
+
+
+def not_foretold(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The same members without asking: for lists, and for jobs that don't wait."""
+    return {**job, "estimated_start": None, "alternatives": []}
+
+
+def _changes(found: Iterable[Change]) -> list[dict[str, Any]]:
+    return [{"change": each.change, "starts_at": each.starts_at, "fields": each.fields} for each in found]
+
+
+class Replay(Door):
+    """What a change of the policy or the pool would do to everything that waits."""
+
+    scopes = {"POST": "pool:operate"}
+
+    @documented(
+        "plan_replay", "The present queue played to its end, as things are and with a change", tag="pool",
+        body=shapes.ReplayRequest, answer=shapes.ReplayShape,
+    )  # fmt: skip
+    def post(self, request: Request) -> Response:
+        """The difference; 422 for a change that can't be made, 409 while another replay runs, 503 if it takes long."""
+        if not self.actor.may_operate:
+            raise Problem(403, "permission_denied", "replays need the permission operate_pool; ask an admin")
+        body, _ = json_object(request)
+        only(body, replay.FIELDS)
+        usable(body)
+        found = replay.replay(body, self.actor, self.now)
+        if isinstance(found, replay.Unplayable):
+            raise Problem(422, found.errors[0]["code"], found.errors[0]["message"], errors=found.errors)
+        if isinstance(found, replay.Busy):
+            raise Problem(409, "replay_running", "another replay runs here; try again when it is done")
+        if isinstance(found, replay.TooLong):
+            raise Problem(503, "replay_too_long", found.message, limit=found.limit_s)
+        return Response(found)

@@ -1,0 +1,121 @@
+"""What would happen: the plan of one job, and the replay of a change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from scheduling.api.shapes.jobs import ChangeShape, GpuOfJob, ReasonShape, SpanShape
+
+
+class VictimShape(serializers.Serializer[Any]):
+    """A job that would be evicted; one that you may not know of has neither id nor name."""
+
+    job = serializers.UUIDField(allow_null=True)
+    name = serializers.CharField(allow_null=True)
+    gpus = serializers.IntegerField()
+    lost_gpu_s = serializers.IntegerField(help_text="GPU-seconds of work that it would lose.")
+
+
+class LedgerEffectShape(serializers.Serializer[Any]):
+    """One ledger without the job and once it runs, in GPU-hours."""
+
+    target_gpu_h = serializers.FloatField()
+    used_before_gpu_h = serializers.FloatField(help_text="Consumed and in flight.")
+    used_after_gpu_h = serializers.FloatField()
+    score_before = serializers.FloatField(allow_null=True)
+    score_after = serializers.FloatField(allow_null=True)
+
+
+class ShareEffectShape(serializers.Serializer[Any]):
+    """What the job does to its three ledgers."""
+
+    queue = LedgerEffectShape()
+    project = LedgerEffectShape()
+    user = LedgerEffectShape()
+
+
+class PlanShape(serializers.Serializer[Any]):
+    """What the next pass of the scheduler would do with the job."""
+
+    verdict = serializers.ChoiceField(choices=("now", "later", "never"))
+    as_of = serializers.DateTimeField()
+    start = SpanShape(allow_null=True)
+    gpus = GpuOfJob(many=True, help_text="Those it would get now, or is first expected on.")
+    victims = VictimShape(many=True)
+    gpu_hours = serializers.FloatField(help_text="Up to its max_duration, times the billing weight.")
+    share = ShareEffectShape(allow_null=True)
+    reasons = ReasonShape(many=True)
+    alternatives = ChangeShape(many=True)
+    plan_token = serializers.CharField(
+        allow_null=True,
+        help_text="Submit with it, and the job is refused with 409 if another verdict or other victims have come of "
+        "it. Good for 10 minutes, this body and this person; null for a job that would be refused.",
+    )
+
+
+class FaultShape(serializers.Serializer[Any]):
+    """A node that fails."""
+
+    node = serializers.CharField()
+    after_s = serializers.FloatField(required=False, help_text="Seconds from now, 0 by default.")
+    back_after_s = serializers.FloatField(required=False, allow_null=True, help_text="Seconds from now; never if null.")
+
+
+class MoreNodesShape(serializers.Serializer[Any]):
+    """Nodes that are added, each like one there is."""
+
+    like = serializers.CharField(help_text="The node whose hardware they have.")
+    count = serializers.IntegerField()
+
+
+class ReplayRequest(serializers.Serializer[Any]):
+    """What is changed; at least one of these."""
+
+    policy = serializers.JSONField(required=False, help_text="What differs, such as {project_weights: {alpha: 3}}.")
+    add_nodes = MoreNodesShape(many=True, required=False)
+    remove_nodes = serializers.ListField(child=serializers.CharField(), required=False)
+    faults = FaultShape(many=True, required=False)
+    job = serializers.JSONField(required=False, help_text="One job more, as POST /jobs/ takes it.")
+
+
+class WaitShape(serializers.Serializer[Any]):
+    """How long the jobs that wait now will have waited, in seconds."""
+
+    jobs = serializers.IntegerField()
+    started = serializers.IntegerField()
+    mean_wait_s = serializers.FloatField(allow_null=True)
+    p95_wait_s = serializers.FloatField(allow_null=True)
+
+
+class SideShape(WaitShape):
+    """One of the two futures."""
+
+    makespan_s = serializers.FloatField(help_text="From now to the last end.")
+    preemptions = serializers.IntegerField()
+    interrupted = serializers.IntegerField(help_text="Attempts lost with their hardware.")
+    classes = serializers.DictField(child=WaitShape(), help_text="By priority.")
+
+
+class MovedJobShape(serializers.Serializer[Any]):
+    """A job that would start at another time; one that you may not know of has neither id nor name."""
+
+    job = serializers.UUIDField(allow_null=True)
+    name = serializers.CharField(allow_null=True)
+    priority = serializers.CharField()
+    before = serializers.DateTimeField(allow_null=True)
+    after = serializers.DateTimeField(allow_null=True)
+    later_s = serializers.FloatField(allow_null=True, help_text="Negative: it would start sooner.")
+
+
+class ReplayShape(serializers.Serializer[Any]):
+    """Two futures of the present queue, every job running to its max_duration: as things are, and with the change."""
+
+    as_of = serializers.DateTimeField()
+    before = SideShape()
+    after = SideShape()
+    sooner = serializers.IntegerField()
+    later = serializers.IntegerField()
+    jobs = MovedJobShape(many=True, help_text="At most 200, those that move most.")
+    extra_job = MovedJobShape(allow_null=True)

@@ -1,0 +1,150 @@
+"""What is about to happen? The present as the scheduler sees it, with one pass made that nobody writes down."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from scheduling.core.alternatives import Alternative
+from scheduling.core.estimate import Estimate, estimate
+from scheduling.core.explain import Explainer
+from scheduling.core.plan import Plan
+from scheduling.core.reclaim import take_back
+from scheduling.core.scheduler import Scheduler
+from scheduling.store import load
+from scheduling.store.queries.changes import CHATTER
+from scheduling.store.queries.live import Reader
+
+# Silence of nodes and edits of the policy are no events: an outlook is not used for longer.
+MAX_AGE_S = 5.0
+# One of a large queue takes seconds to make: explanations take a tenth of the time at most, and tell as of when.
+SPARING = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When something is expected: most likely, at the soonest and at the latest, as seen at ``as_of``."""
+
+    at: datetime
+    low: datetime
+    high: datetime
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """What is expected of a waiting job. ``start`` is None when the pool as it is has no place for it; ``rank`` counts
+    from 1 and is None for a job that is not in the queue yet, or no more; ``promised``: it holds a reservation."""
+
+    start: Span | None
+    rank: int | None = None
+    promised: bool = False
+    alternatives: tuple[Alternative, ...] = ()
+
+
+class Outlook:
+    """A scheduler built from what the database holds at ``as_of``, after one pass that only this object knows of."""
+
+    def __init__(self, now: datetime) -> None:
+        snapshot = load.snapshot(now)
+        back = take_back(snapshot)
+        self.as_of, self.policy = now, snapshot.policy
+        self.scheduler = Scheduler(snapshot, unreachable=back.unreachable)
+        self.plan: Plan = self.scheduler.cycle(snapshot.now_ms, back)
+        self.explainer = Explainer(self.scheduler)
+
+    def knows(self, job_id: str) -> bool:
+        """Whether the job waited when this was made."""
+        scheduler = self.scheduler
+        places = (scheduler.waiting.by_id, scheduler.sleeping, scheduler.nominees)
+        return any(job_id in place for place in places) or self._starts(job_id)
+
+    def foretell(self, job_id: str) -> Foretold | None:
+        """What is expected of the job; None for one that did not wait."""
+        scheduler, now_ms = self.scheduler, self.plan.now_ms
+        if self._starts(job_id):
+            return Foretold(self.span(now_ms, now_ms, now_ms), promised=True)
+        if job_id in scheduler.nominees:
+            latest = max(now_ms, scheduler.nominees[job_id].deadline_ms)
+            return Foretold(self.span(latest, now_ms, latest), promised=True)
+        if job_id in scheduler.sleeping:
+            job = scheduler.sleeping[job_id]
+            found = estimate(scheduler, self.explainer, scheduler.described(job), now_ms=now_ms)
+            due = max(job.eligible_at_ms, job.not_before_ms)
+            return Foretold(None if found is None else self.estimated(found, not_before_ms=due))
+        queued = scheduler.waiting.by_id.get(job_id)
+        if queued is None:
+            return None
+        changes = tuple(self.explainer.alternatives(queued))
+        found = estimate(scheduler, self.explainer, queued, now_ms=now_ms)
+        if found is None:
+            return Foretold(None, alternatives=changes)
+        return Foretold(self.estimated(found), found.rank, found.promised, changes)
+
+    def _starts(self, job_id: str) -> bool:
+        return any(start.job == job_id for start in self.plan.starts)
+
+    def estimated(self, found: Estimate, *, not_before_ms: int = 0) -> Span:
+        """The estimate, of which nothing lies before ``not_before_ms``."""
+        low, at, high = (max(ms, not_before_ms) for ms in (found.low, found.at, found.high))
+        return self.span(low, at, high)
+
+    def span(self, low_ms: int, at_ms: int, high_ms: int) -> Span:
+        """The instants as seen from this outlook."""
+        return Span(_moment(at_ms), _moment(low_ms), _moment(high_ms), self.as_of)
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, tz=UTC)
+
+
+class Present:
+    """The newest outlook of this process, and what has happened since."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._outlook: Outlook | None = None
+        self._reader: Reader | None = None
+        self._made_at = self._took_s = 0.0
+        self._outdated = True
+
+    @contextmanager
+    def look(self, now: datetime, *, fresh: bool = False, must_know: str | None = None) -> Iterator[Outlook]:
+        """An outlook that is this thread's alone inside the ``with``; made anew when something has happened.
+
+        Unless ``fresh``, the one there is serves for ten times as long as it took to make, if the job ``must_know``
+        waited then.
+        """
+        with self._guard:
+            outlook = self._usable(now, fresh=fresh)
+            if outlook is None or (must_know is not None and not outlook.knows(must_know)):
+                outlook = self._made(now)
+            yield outlook
+
+    def _usable(self, now: datetime, *, fresh: bool) -> Outlook | None:
+        outlook, reader = self._outlook, self._reader
+        if outlook is None or reader is None:
+            return None
+        if not fresh and time.monotonic() - self._made_at < SPARING * self._took_s:
+            return outlook
+        if not 0 <= (now - outlook.as_of).total_seconds() <= MAX_AGE_S:
+            return None
+        self._outdated |= any(change.type not in CHATTER for change in reader.take())
+        return None if self._outdated else outlook
+
+    def _made(self, now: datetime) -> Outlook:
+        begun = time.monotonic()
+        self._outlook = None
+        # The reader first: what is committed while the rows are read makes the next look anew.
+        self._reader = Reader()
+        self._outlook = Outlook(now)
+        self._made_at = time.monotonic()
+        self._took_s, self._outdated = self._made_at - begun, False
+        return self._outlook
+
+
+present = Present()

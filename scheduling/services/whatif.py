@@ -1,0 +1,275 @@
+"""What would happen to one job more, and what is expected of one that waits? Nothing is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from django.core import signing
+
+from scheduling.core.alternatives import Alternative
+from scheduling.core.explain import asleep
+from scheduling.core.plan import Reason, Score, Scores
+from scheduling.core.policy import Policy
+from scheduling.core.preview import Preview, preview
+from scheduling.core.resources import Submission
+from scheduling.core.snapshot import WaitingJob
+from scheduling.services import jobs, outlook
+from scheduling.services.outlook import Foretold, Outlook, Span
+from scheduling.services.reasons import plain
+from scheduling.store.clock import to_ms
+from scheduling.store.queries import known
+from scheduling.store.queries.access import Actor
+
+PLANNED = "plan"  # the id of the job that is only thought of
+TOKEN_AGE = timedelta(minutes=10)
+_SALT = "scheduling.plan"
+# Refusals that say that the pool could never hold it; every other one is a fault of what was written.
+NEVER = frozenset({"no_node", "no_capacity", "no_nvlink_group", "no_such_memory", "unsatisfiable_rule"})
+# Numbers of reasons that are ids of jobs, which not everybody may know of.
+JOB_NUMBERS = ("first", "held_for", "victim")
+
+Verdict = Literal["now", "later", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change under which the job would start at ``starts_at``: in words, and as fields of the request."""
+
+    change: str
+    starts_at: datetime
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What the next pass of the scheduler would do with a job.
+
+    ``fate``: equal for plans of one verdict and the same victims; which GPUs it would be is not promised. ``token``:
+    the promise to be held to that, "" when the job would be refused (the reasons say why).
+    """
+
+    verdict: Verdict
+    as_of: datetime
+    start: Span | None = None
+    gpus: tuple[Mapping[str, Any], ...] = ()
+    victims: tuple[Mapping[str, Any], ...] = ()
+    gpu_hours: float = 0.0
+    share: Mapping[str, Mapping[str, float | None]] | None = None
+    reasons: tuple[Mapping[str, Any], ...] = ()
+    alternatives: tuple[Change, ...] = ()
+    fate: str = ""
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unplannable:
+    """The body is no job; every reason at once, as submission would give them."""
+
+    errors: tuple[dict[str, Any], ...]
+
+
+def plan(body: Mapping[str, Any], actor: Actor, now: datetime) -> Planned | Unplannable:
+    """What would happen if the body were submitted now. It is checked as a submission is; one that only fails because
+    the pool is too small for it is planned as ``never``, and one that the nodes can't run yet says so."""
+    submission, _, errors = jobs.check(body, actor, now, to_run=False)
+    if submission is None:
+        if errors and all(error["code"] in NEVER for error in errors):
+            return Planned("never", now, reasons=tuple(_as_reason(error) for error in errors))
+        return Unplannable(errors)
+    barred = jobs.check(body, actor, now)[2] if submission.request.is_gang or submission.request.allow_span else ()
+    with outlook.present.look(now, fresh=True) as seen:
+        job = waiting_as(submission, actor, seen.policy, now)
+        made = _planned(_previewed(seen, job), job, seen, actor)
+    if barred:
+        return replace(made, reasons=(*(_as_reason(error) for error in barred), *made.reasons))
+    return replace(made, token=_token(body, made, actor, now))
+
+
+def _previewed(seen: Outlook, job: WaitingJob) -> Preview:
+    scheduler = seen.scheduler
+    if not scheduler.pool.nodes:  # then every job waits for the first, whatever it wants (D14)
+        return Preview("later", reasons=seen.explainer.of_queued(scheduler.described(job)))
+    return preview(scheduler, seen.explainer, job)
+
+
+def foretell(job_id: str, now: datetime) -> Foretold | None:
+    """When the waiting job is expected to start, its rank, and what would help; None when it does not wait.
+
+    The caller has seen to it that the actor may know of the job.
+    """
+    with outlook.present.look(now, must_know=job_id) as seen:
+        return seen.foretell(job_id)
+
+
+def changes(found: Iterable[Alternative], as_of: datetime) -> tuple[Change, ...]:
+    """Alternatives as fields of a request; each was tried and starts at once."""
+    return tuple(Change(each.words, as_of, _fields(each)) for each in found)
+
+
+def _fields(each: Alternative) -> dict[str, Any]:
+    request = each.request
+    found: dict[str, dict[str, Any]] = {
+        "duration_at_most_s": {"max_duration": each.duration_s},
+        "gpus_at_most": {"gpu_count": request.gpu_count},
+        "nodes_at_most": {
+            "gpu_count": request.gpu_count, "node_count": request.node_count, "gpus_per_node": request.gpus_per_node,
+        },
+        "memory_at_most_mib": {"gpu_memory_min": f"{request.gpu_memory_min_mib}MiB"},
+        "without_nvlink": {"nvlink_required": False, "nvlink_exclusive": False},
+        "without_level": {"required_level": None},
+        "without_rule": {"affinity": {"preferred": [_written(term) for term in request.preferred_terms]}},
+    }  # fmt: skip
+    return found[each.name]
+
+
+def _written(term: Any) -> dict[str, Any]:
+    found = {"key": term.key, "op": term.op, "values": list(term.values), "weight": term.weight}
+    return {name: value for name, value in found.items() if value not in (None, [])}
+
+
+def waiting_as(submission: Submission, actor: Actor, policy: Policy, now: datetime) -> WaitingJob:
+    """The submission as it would wait."""
+    queue = policy.queue(submission.queue)
+    level = queue.level(submission.level) if queue else None
+    if level is None:
+        raise ValueError(f"a valid submission names a level that there is, not {submission.level!r}")
+    return WaitingJob(
+        id=PLANNED, queue=submission.queue, level=level.name, level_value=level.value, project=submission.project,
+        user=actor.username, submitted_ms=to_ms(now), request=submission.request,
+        remaining_s=submission.request.max_duration_s, not_before_ms=_ms(submission.not_before) or 0,
+        start_by_ms=_ms(submission.start_by), group=submission.group, preemptible=submission.preemptible,
+    )  # fmt: skip
+
+
+def _ms(text: str | None) -> int | None:
+    return to_ms(datetime.fromisoformat(text)) if text else None
+
+
+def _planned(found: Preview, job: WaitingJob, seen: Outlook, actor: Actor) -> Planned:
+    """The preview as everyone may see it; what must not start yet starts later though its GPUs are free."""
+    now_ms = seen.plan.now_ms
+    sleeps = job.not_before_ms > now_ms and found.verdict == "now"
+    reasons = (asleep(job),) if sleeps else found.reasons
+    verdict: Verdict = "later" if sleeps else found.verdict
+    if found.start is not None:
+        start: Span | None = seen.estimated(found.start, not_before_ms=job.not_before_ms)
+    elif found.verdict == "now":
+        soonest = max(now_ms, job.not_before_ms)
+        start = seen.span(soonest, soonest + _grace_ms(found, seen), soonest + _grace_ms(found, seen))
+    else:
+        start = None
+    return Planned(
+        verdict,
+        seen.as_of,
+        start=start,
+        gpus=tuple(_gpu(seen, uuid) for uuid in found.gpus),
+        victims=_victims(found, actor),
+        gpu_hours=round(found.gpu_h, 6),
+        share=_effect(found.before, found.after),
+        reasons=_told(reasons, actor),
+        alternatives=changes(found.alternatives, seen.as_of),
+        fate=_sha256(json.dumps([verdict, sorted(each.job for each in found.victims)])),
+    )
+
+
+def _grace_ms(found: Preview, seen: Outlook) -> int:
+    """How long the victims may save, the one with the longest grace."""
+    live = seen.scheduler.live
+    graces = [seen.policy.grace_s(live[each.job].owner[0]) for each in found.victims]
+    return round(max(graces, default=0.0) * 1000)
+
+
+def _gpu(seen: Outlook, uuid: str) -> dict[str, Any]:
+    pool = seen.scheduler.pool
+    gpu = pool.gpu_by_uuid[uuid]
+    return {"node": gpu.node, "uuid": uuid, "index": gpu.index, "model": gpu.model,
+            "nvlink_group_id": gpu.nvlink_group_id, "rack_id": pool.node_by_name[gpu.node].rack_id}  # fmt: skip
+
+
+def _victims(found: Preview, actor: Actor) -> tuple[dict[str, Any], ...]:
+    """Whom it would evict, the ones that the actor may not know of without id and name."""
+    names = known.names(actor, [each.job for each in found.victims])
+    return tuple(
+        {"job": each.job if each.job in names else None, "name": names.get(each.job), "gpus": each.gpus,
+         "lost_gpu_s": each.lost_gpu_s}
+        for each in found.victims
+    )  # fmt: skip
+
+
+def _told(reasons: Iterable[Reason], actor: Actor) -> tuple[dict[str, Any], ...]:
+    """The reasons without the ids of jobs that the actor may not know of."""
+    rows = [plain(reason) for reason in reasons]
+    ids = {row["numbers"][name] for row in rows for name in JOB_NUMBERS if name in row["numbers"]}
+    names = known.names(actor, sorted(ids))
+    for row in rows:
+        row["numbers"] = {k: v for k, v in row["numbers"].items() if k not in JOB_NUMBERS or v in names}
+    return tuple(rows)
+
+
+def _as_reason(error: Mapping[str, Any]) -> dict[str, Any]:
+    numbers = {"field": error["field"], "limit": error.get("limit")}
+    return {"code": str(error["code"]).upper(), "message": error["message"],
+            "numbers": {name: value for name, value in numbers.items() if value is not None}}  # fmt: skip
+
+
+def _effect(before: Scores | None, after: Scores | None) -> dict[str, dict[str, float | None]] | None:
+    """What the job does to its three ledgers."""
+    if before is None or after is None:
+        return None
+    pairs: dict[str, tuple[Score, Score]] = {
+        "queue": (before.queue, after.queue), "project": (before.project, after.project),
+        "user": (before.user, after.user),
+    }  # fmt: skip
+    return {
+        name: {
+            "target_gpu_h": round(then.target_gpu_h, 4),
+            "used_before_gpu_h": round(then.consumed_gpu_h, 4),
+            "used_after_gpu_h": round(later.consumed_gpu_h, 4),
+            "score_before": None if then.score is None else round(then.score, 6),
+            "score_after": None if later.score is None else round(later.score, 6),
+        }
+        for name, (then, later) in pairs.items()
+    }
+
+
+# ---------------------------------------------------------------- the token of a plan
+
+
+def _token(body: Mapping[str, Any], made: Planned, actor: Actor, now: datetime) -> str:
+    kept = {"body": _digest(body), "user": actor.user_id, "verdict": made.verdict, "fate": made.fate, "at": to_ms(now)}
+    return signing.dumps(kept, salt=_SALT)
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return _sha256(json.dumps(body, sort_keys=True, separators=(",", ":"), default=str))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def broken_promise(token: str, body: Mapping[str, Any], actor: Actor, now: datetime) -> str | None:
+    """Why a submission of the body can't be held to the plan of this token any more; None while it can.
+
+    A body that is refused breaks no promise: the refusal tells more.
+    """
+    try:
+        kept = signing.loads(token, salt=_SALT)
+    except signing.BadSignature:
+        return "the plan_token is none of ours; plan again and submit with the new one"
+    if (kept["user"], kept["body"]) != (actor.user_id, _digest(body)):
+        return "the plan_token was given for another body or person; plan this body and submit with the new one"
+    if to_ms(now) - kept["at"] > TOKEN_AGE.total_seconds() * 1000:
+        minutes = round(TOKEN_AGE.total_seconds() / 60)
+        return f"the plan_token is older than {minutes} minutes; plan again and submit with the new one"
+    again = plan(body, actor, now)
+    if isinstance(again, Unplannable) or again.fate == kept["fate"]:
+        return None
+    was, is_ = kept["verdict"], again.verdict
+    turn = f"it would start {was} and now {is_}" if was != is_ else "other jobs would have to make room for it"
+    return f"circumstances have changed: {turn}; look at a new plan and submit with its token, or without one"

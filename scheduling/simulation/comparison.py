@@ -1,0 +1,148 @@
+"""What does a change do? The present played to its end twice: as things are, and with the change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from scheduling.core.policy import Policy
+from scheduling.core.pool import Node, Pool
+from scheduling.core.snapshot import Snapshot
+from scheduling.simulation.faults import Fault
+from scheduling.simulation.outcome import JobOutcome, Outcome
+from scheduling.simulation.report import percentile
+from scheduling.simulation.runtime import SimJob
+from scheduling.simulation.world import simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The rules and the pool as they would be, what breaks, and a job more. ``running``: every live job of the
+    present with what it asked for, in case it has to start again."""
+
+    present: Snapshot
+    running: tuple[SimJob, ...]
+    policy: Policy
+    pool: Pool
+    faults: tuple[Fault, ...] = ()
+    extra: SimJob | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Seconds from submission to the start, of the jobs that have started."""
+
+    jobs: int
+    started: int
+    mean_wait_s: float | None
+    p95_wait_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Future:
+    """One of the two. ``makespan_s``: from now to the last end; ``interrupted``: attempts lost with their hardware."""
+
+    waits: Waits
+    classes: dict[str, Waits]
+    makespan_s: float
+    preemptions: int
+    interrupted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A job's start in ms in either future, None where it does not start."""
+
+    job: str
+    level: str
+    before_ms: int | None
+    after_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Both futures, and the jobs that start at another time, those that move most first."""
+
+    before: Future
+    after: Future
+    moved: tuple[Moved, ...]
+    extra: Moved | None
+
+
+def compare(change: Change) -> Difference:
+    """The difference for the jobs that wait now. Every job runs for what is left of its ``max_duration``."""
+    present = change.present
+    waiting = {job.id for job in present.waiting}
+    old = simulate(change.running, present.pool, present.policy, initial=present)
+    jobs = change.running if change.extra is None else (*change.running, change.extra)
+    new = simulate(jobs, change.pool, change.policy, initial=_without(present, change.pool), faults=change.faults)
+    homeless = sum(1 for live in present.live if not set(live.gpus) <= change.pool.gpu_by_uuid.keys())
+    after = {job.id: job for job in new.jobs}
+    pairs = [_moved(job, after[job.id]) for job in old.jobs if job.id in waiting]
+    moved = sorted((each for each in pairs if each.before_ms != each.after_ms), key=_by_move)
+    extra = None
+    if change.extra is not None:
+        added = after[change.extra.waiting.id]
+        extra = Moved(added.id, added.level, None, added.first_start_ms)
+    return Difference(_future(old, waiting, 0), _future(new, waiting, homeless), tuple(moved), extra)
+
+
+def more_nodes(pool: Pool, like: str, count: int) -> Pool:
+    """The pool with ``count`` nodes more, each with the hardware of the node ``like``, healthy and empty."""
+    node = pool.node_by_name[like]
+    gpus = pool.by_node.get(like, ())
+    nodes: list[Node] = []
+    added = []
+    for number in range(1, count + 1):
+        name = f"{like}+{number}"
+        nodes.append(Node(name, node.rack_id, node.network_bandwidth_gbps, labels=node.labels))
+        for gpu in gpus:
+            group = None if gpu.nvlink_group_id is None else f"{gpu.nvlink_group_id}+{number}"
+            fresh = replace(gpu, uuid=f"{gpu.uuid}+{number}", node=name, nvlink_group_id=group)
+            added.append(fresh)
+    return Pool((*pool.nodes, *nodes), (*pool.gpus, *added))
+
+
+def fewer_nodes(pool: Pool, names: Collection[str]) -> Pool:
+    """The pool without these nodes."""
+    return Pool(
+        tuple(node for node in pool.nodes if node.name not in names),
+        tuple(gpu for gpu in pool.gpus if gpu.node not in names),
+    )
+
+
+def _without(present: Snapshot, pool: Pool) -> Snapshot:
+    """The present without what speaks of hardware that ``pool`` does not have."""
+    windows = [replace(each, nodes=tuple(n for n in each.nodes if n in pool.node_by_name)) for each in present.windows]
+    kept = [each for each in present.nominations if set(each.gpus) <= pool.gpu_by_uuid.keys()]
+    return replace(present, windows=tuple(each for each in windows if each.nodes), nominations=tuple(kept))
+
+
+def _moved(before: JobOutcome, after: JobOutcome) -> Moved:
+    return Moved(before.id, before.level, before.first_start_ms, after.first_start_ms)
+
+
+def _by_move(moved: Moved) -> tuple[bool, int, str]:
+    """Those that start in one future only come first, then the largest move."""
+    if moved.before_ms is None or moved.after_ms is None:
+        return (False, 0, moved.job)
+    return (True, -abs(moved.after_ms - moved.before_ms), moved.job)
+
+
+def _future(outcome: Outcome, waiting: Collection[str], homeless: int) -> Future:
+    jobs = [job for job in outcome.jobs if job.id in waiting]
+    levels = sorted({(-job.level_value, job.level) for job in jobs})
+    ends = [job.end_ms for job in outcome.jobs if job.end_ms is not None]
+    return Future(
+        waits=_waits(jobs),
+        classes={level: _waits([job for job in jobs if job.level == level]) for _, level in levels},
+        makespan_s=(max(ends, default=outcome.began_ms) - outcome.began_ms) / 1000,
+        preemptions=sum(job.preemptions for job in outcome.jobs),
+        interrupted=homeless + sum(job.faults for job in outcome.jobs),
+    )
+
+
+def _waits(jobs: list[JobOutcome]) -> Waits:
+    found = [(job.first_start_ms - job.submitted_ms) / 1000 for job in jobs if job.first_start_ms is not None]
+    mean = round(sum(found) / len(found), 3) if found else None
+    return Waits(len(jobs), len(found), mean, percentile(found, 95))

@@ -1,0 +1,269 @@
+"""What would happen to one job more, and what is expected of those that wait: nothing is stored by asking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduling.models import Event, Job, Membership
+from scheduling.services import jobs, outlook, pool, whatif
+from scheduling.services.whatif import Planned, Unplannable
+from scheduling.store import load
+from tests import builders as b
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch):
+    """Each test begins without an outlook, as a new process does."""
+    monkeypatch.setattr(outlook, "present", outlook.Present())
+
+
+@pytest.fixture
+def who():
+    found = b.people()
+    b.node("n1")
+    return found
+
+
+@pytest.fixture
+def models(who):
+    return [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+
+
+@pytest.fixture
+def with_evictions(monkeypatch):
+    """The snapshots of this test allow victims."""
+    read = load.snapshot
+    monkeypatch.setattr(load, "snapshot", lambda now: replace(read(now), can_preempt=True))
+
+
+def planned(actor, body, now=b.NOON) -> Planned:
+    found = whatif.plan(body, actor, now)
+    assert isinstance(found, Planned), found
+    return found
+
+
+def codes(found) -> list[str]:
+    return [reason["code"] for reason in found.reasons]
+
+
+def test_on_a_free_pool_it_starts_now_on_the_gpus_that_it_then_gets(who, models):
+    body = b.merge_body(models)
+    plan = planned(who["alice"], body)
+    b.submitted(who["alice"], body)
+    b.ticked()
+    given = Job.objects.get().attempts.get().allocations.values_list("gpu__uuid", flat=True)
+    assert (plan.verdict, plan.start.at, plan.start.high) == ("now", b.NOON, b.NOON)
+    assert {gpu["uuid"] for gpu in plan.gpus} == set(given)
+
+
+def test_asking_stores_nothing(who, models):
+    before = Event.objects.count(), Job.objects.count()
+    planned(who["alice"], b.merge_body(models))
+    whatif.plan({"kind": "merge"}, who["alice"], b.NOON)
+    assert (Event.objects.count(), Job.objects.count()) == before
+
+
+def test_on_a_full_pool_it_starts_later_and_every_alternative_starts_now(who, models):
+    b.running(who["alice"], models, gpu_count=2, max_duration="1h")
+    body = b.merge_body(models, gpu_count=4)
+    plan = planned(who["alice"], body)
+    assert (plan.verdict, plan.start.low) == ("later", b.later(3600))
+    assert [change.fields for change in plan.alternatives] == [{"gpu_count": 2}]
+    assert planned(who["alice"], {**body, **plan.alternatives[0].fields}).verdict == "now"
+
+
+def test_its_gpu_hours_and_what_they_do_to_the_share_agree(who, models):
+    plan = planned(who["alice"], b.merge_body(models, max_duration="90m"))
+    project = plan.share["project"]
+    assert plan.gpu_hours == 3.0
+    assert project["used_after_gpu_h"] - project["used_before_gpu_h"] == pytest.approx(3.0)
+    assert project["score_after"] < project["score_before"]
+
+
+def test_what_the_pool_could_never_hold_is_never_with_the_limit(who, models):
+    plan = planned(who["alice"], b.merge_body(models, gpu_count=5))
+    assert (plan.verdict, codes(plan), plan.token) == ("never", ["NO_NVLINK_GROUP"], "")
+    assert plan.reasons[0]["numbers"] == {"field": "gpu_count", "limit": 4}
+
+
+def test_a_body_that_is_wrong_gets_the_errors_of_a_submission(who, models):
+    body = b.merge_body(models, gpu_count=5, priority="Huge")
+    found = whatif.plan(body, who["alice"], b.NOON)
+    refused = jobs.submit(body, who["alice"], b.NOON)
+    assert isinstance(found, Unplannable)
+    assert found.errors == refused.errors
+
+
+def test_without_any_node_it_waits_for_the_first():
+    people = b.people()
+    models = [b.model(people["alice"], "a", 1), b.model(people["alice"], "b", 2)]
+    plan = planned(people["alice"], b.merge_body(models))
+    assert (plan.verdict, codes(plan), plan.start) == ("later", ["NO_NODES"], None)
+
+
+def test_a_job_over_several_nodes_is_planned_and_told_that_it_is_not_taken_yet(who, models):
+    b.node("n2")
+    plan = planned(who["alice"], b.merge_body(models, nvlink_required=False, gpu_count=8, node_count=2))
+    assert (plan.verdict, codes(plan), plan.token) == ("now", ["NOT_YET"], "")
+    assert {gpu["node"] for gpu in plan.gpus} == {"n1", "n2"}
+
+
+def test_a_job_that_is_to_start_later_starts_no_sooner_though_gpus_are_free(who, models):
+    plan = planned(who["alice"], b.merge_body(models, not_before="2026-03-02T14:00:00Z"))
+    assert (plan.verdict, codes(plan), plan.start.low) == ("later", ["NOT_BEFORE"], b.later(7200))
+
+
+def test_a_critical_job_is_told_whom_it_would_evict_and_what_that_costs(who, models, with_evictions):
+    run = b.running(who["alice"], models, gpu_count=4)
+    body = b.merge_body(models, priority="Critical", purpose="regression_gate", gpu_count=4)
+    plan = planned(who["admin"], body, b.later(600))
+    assert plan.verdict == "now"
+    assert [(each["job"], each["name"], each["gpus"]) for each in plan.victims] == [(run.job, "slerp-a-b", 4)]
+    assert plan.victims[0]["lost_gpu_s"] == 4 * (600 + 120)  # since its start, and the time to restore
+    assert plan.start.high == b.later(600 + 120)  # the grace in which they save
+
+
+def test_a_victim_of_another_project_has_no_name(who, models, with_evictions):
+    b.running(who["alice"], models, gpu_count=4)
+    theirs = [b.model(who["bob"], "c", 3, project="beta"), b.model(who["bob"], "d", 4, project="beta")]
+    body = b.merge_body(theirs, project="beta", priority="Critical", purpose="regression_gate", gpu_count=4)
+    Membership.objects.filter(user_id=who["bob"].user_id).update(level_cap=4)
+    plan = planned(replace(who["bob"], may_critical=True), body, b.later(600))
+    assert [(each["job"], each["name"], each["gpus"]) for each in plan.victims] == [(None, None, 4)]
+
+
+def test_a_reason_does_not_tell_the_id_of_another_projects_job(who, models):
+    b.node("n2")
+    b.running(who["alice"], models, gpu_count=2)
+    b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
+    b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
+    theirs = [b.model(who["bob"], "c", 3, project="beta"), b.model(who["bob"], "d", 4, project="beta")]
+    body = {"project": "beta", "gpu_count": 2, "max_duration": "3h"}
+    hers = planned(who["alice"], b.merge_body(models, gpu_count=2, max_duration="3h"))
+    his = planned(who["bob"], b.merge_body(theirs, **body))
+    assert ("held_for" in hers.reasons[0]["numbers"], "held_for" in his.reasons[0]["numbers"]) == (True, False)
+
+
+def test_a_waiting_jobs_estimate_follows_the_time_limit_of_what_runs(who, models):
+    b.running(who["alice"], models, gpu_count=4, max_duration="2h")
+    job = b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
+    found = whatif.foretell(job, b.NOON)
+    assert (found.start.at, found.start.low, found.start.as_of) == (b.later(7200), b.later(7200), b.NOON)
+    assert (found.rank, found.promised) == (1, True)
+
+
+def test_a_job_that_the_next_pass_starts_is_expected_now(who, models):
+    job = b.submitted(who["alice"], b.merge_body(models))
+    found = whatif.foretell(job, b.NOON)
+    assert (found.start.low, found.start.high, found.alternatives) == (b.NOON, b.NOON, ())
+
+
+def test_a_job_that_runs_is_not_foretold(who, models):
+    run = b.running(who["alice"], models)
+    assert whatif.foretell(run.job, b.NOON) is None
+
+
+def test_a_job_with_a_time_of_its_own_is_expected_no_sooner(who, models):
+    job = b.submitted(who["alice"], b.merge_body(models, not_before="2026-03-02T14:00:00Z"))
+    assert whatif.foretell(job, b.NOON).start.low == b.later(7200)
+
+
+def test_a_job_without_a_place_in_the_pool_has_no_estimate(who, models):
+    job = b.submitted(who["alice"], b.merge_body(models))
+    pool.operate("n1", "cordon", who["admin"], b.NOON)
+    assert whatif.foretell(job, b.NOON).start is None
+
+
+def looks(monkeypatch) -> list[int]:
+    """One entry for each snapshot that is read from now on."""
+    read, made = load.snapshot, []
+    monkeypatch.setattr(load, "snapshot", lambda now: made.append(1) or read(now))
+    return made
+
+
+def test_one_outlook_serves_until_something_happens(who, models, monkeypatch):
+    made = looks(monkeypatch)
+    body = b.merge_body(models)
+    planned(who["alice"], body)
+    planned(who["alice"], body, b.later(4))
+    assert len(made) == 1
+    b.submitted(who["alice"], body)
+    planned(who["alice"], body, b.later(4))
+    assert len(made) == 2
+
+
+def test_an_outlook_is_not_used_for_longer_than_five_seconds(who, models, monkeypatch):
+    made = looks(monkeypatch)
+    planned(who["alice"], b.merge_body(models))
+    planned(who["alice"], b.merge_body(models), b.later(6))
+    assert len(made) == 2
+
+
+def test_a_new_job_is_foretold_though_the_outlook_there_is_would_still_serve(who, models, monkeypatch):
+    first = b.submitted(who["alice"], b.merge_body(models))
+    whatif.foretell(first, b.NOON)
+    monkeypatch.setattr(outlook, "SPARING", 1e9)
+    second = b.submitted(who["alice"], b.merge_body(models))
+    assert whatif.foretell(second, b.NOON).start is not None
+
+
+def test_explanations_of_a_large_queue_spare_the_server(who, models, monkeypatch):
+    job = b.submitted(who["alice"], b.merge_body(models))
+    whatif.foretell(job, b.NOON)
+    monkeypatch.setattr(outlook, "SPARING", 1e9)
+    b.submitted(who["alice"], b.merge_body(models))
+    made = looks(monkeypatch)
+    whatif.foretell(job, b.later(60))
+    assert made == []
+
+
+def broken(token, body, actor, now=b.NOON):
+    return whatif.broken_promise(token, body, actor, now)
+
+
+def test_a_promise_holds_while_nothing_has_changed(who, models):
+    body = b.merge_body(models)
+    token = planned(who["alice"], body).token
+    assert broken(token, body, who["alice"], b.later(599)) is None
+
+
+def test_a_promise_is_broken_when_the_gpus_have_gone_to_others(who, models):
+    body = b.merge_body(models, gpu_count=4)
+    token = planned(who["alice"], body).token
+    b.running(who["alice"], models)
+    assert "it would start now and now later" in broken(token, body, who["alice"])
+
+
+def test_a_promise_is_broken_when_other_jobs_would_have_to_go(who, models, with_evictions):
+    b.node("n2")
+    runs = [b.running(who["alice"], models, gpu_count=4, node=node) for node in ("n1", "n2")]
+    body = b.merge_body(models, priority="Critical", purpose="regression_gate", gpu_count=4)
+    plan = planned(who["admin"], body, b.later(100))
+    spared = next(run for run in runs if run.job != plan.victims[0]["job"])
+    gone = next(run for run in runs if run.job == plan.victims[0]["job"])
+    b.finished(gone, now=b.later(101))
+    b.submitted(who["alice"], b.merge_body(models, gpu_count=4), now=b.later(102))
+    b.ticked(b.later(103))
+    again = planned(who["admin"], body, b.later(200))
+    assert again.victims[0]["job"] != plan.victims[0]["job"]
+    assert spared.job != gone.job
+    assert "other jobs would have to make room" in broken(plan.token, body, who["admin"], b.later(200))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda token, body, who: (token, {**body, "gpu_count": 1}, who["alice"], b.NOON), "another body or person"),
+        (lambda token, body, who: (token, body, who["admin"], b.NOON), "another body or person"),
+        (lambda token, body, who: (token, body, who["alice"], b.later(601)), "older than 10 minutes"),
+        (lambda token, body, who: (token[:-2] + "xx", body, who["alice"], b.NOON), "none of ours"),
+    ],
+)
+def test_a_token_is_good_for_ten_minutes_one_body_and_one_person(who, models, change, says):
+    body = b.merge_body(models)
+    token = planned(who["alice"], body).token
+    assert says in broken(*change(token, body, who))
