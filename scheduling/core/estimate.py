@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduling.core.explain import Explainer
-from scheduling.core.ordering import rank_key
 from scheduling.core.waiting import Queued
 
 if TYPE_CHECKING:
@@ -15,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Instants in ms: ``low`` if nothing else took its place, ``at`` when the work ahead of it is shared out over the
-    pool, ``high`` when that goes as badly as half as fast. ``rank``: its place in the queue, from 1. ``promised``: it
-    holds a reservation, so only a job of higher rank or a fault makes it start later than ``at``."""
+    """Instants in ms: ``low`` if nothing else took its place, ``at`` when the work ahead of it is then shared out over
+    the pool, ``high`` when that goes half as fast. ``rank``: its place in the queue, from 1. ``promised``: it holds a
+    reservation, so only a job of higher rank or a fault makes it start later than ``at``."""
 
     at: int
     low: int
@@ -26,7 +25,7 @@ class Estimate:
     promised: bool
 
 
-def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued, *, now_ms: int) -> Estimate | None:
+def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Estimate | None:
     """The estimate for a job of the queue; None when the pool as it is now has no place for it at all.
 
     The work ahead is the GPU time up to ``max_duration`` of every waiting job of higher rank, as if spread evenly over
@@ -36,15 +35,8 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued, *, now_
     if found is None:
         return None
     low = found[0]
-    mine = rank_key(queued.job, scheduler.share)
-    ahead = 0
-    rank = 1
-    for other in scheduler.waiting.by_id.values():
-        if other is not queued and rank_key(other.job, scheduler.share) < mine:
-            rank += 1
-            ahead += other.shape.request.gpu_count * other.duration_ms
+    rank, ahead = explainer.ahead_of(queued)
+    if explainer.is_promised(queued):
+        return Estimate(low, low, low, rank, True)
     gpus = max(1, sum(mask.bit_count() for mask in scheduler.room.usable))
-    promised = explainer.is_promised(queued)
-    at = low if promised else max(low, now_ms + ahead // gpus)
-    high = low if promised else max(at, now_ms + 2 * (ahead // gpus))
-    return Estimate(at, low, high, rank, promised)
+    return Estimate(low + ahead // gpus, low, low + 2 * (ahead // gpus), rank, False)

@@ -5,12 +5,14 @@ Everything but the rank is the same for jobs of one shape, level and blocking se
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from scheduling.core.alternatives import Alternative, alternatives, longest_now
 from scheduling.core.feasibility import could_hold, empty_room
-from scheduling.core.ordering import rank_key
+from scheduling.core.ordering import RankKey, rank_key
 from scheduling.core.placement import find
 from scheduling.core.plan import Hold, Number, Reason
 from scheduling.core.reservations import Asked, earliest
@@ -75,6 +77,8 @@ class Explainer:
         self.cycle = scheduler.last
         self._known: dict[object, tuple[Reason, ...]] = {}
         self._bookings: dict[int, Bookings] = {}
+        self._ranked: list[RankKey] | None = None
+        self._work: list[int] = []
 
     def of(self, job_id: str) -> tuple[Reason, ...]:
         """Why the job waits. KeyError for one that doesn't."""
@@ -109,6 +113,24 @@ class Explainer:
         if self.is_promised(queued):
             return self.cycle.bookings_before(queued)
         return known
+
+    def ahead_of(self, queued: Queued) -> tuple[int, int]:
+        """(its rank from 1, GPU-ms ahead of it); it need not be in the queue.
+
+        Those ahead count up to their ``max_duration``, but for those that hold a reservation: with these the earliest
+        start has reckoned already.
+        """
+        share = self._scheduler.share
+        if self._ranked is None:
+            jobs = self._scheduler.waiting.by_id.values()
+            keyed = sorted((rank_key(job.job, share), self._work_of(job)) for job in jobs)
+            self._ranked = [key for key, _ in keyed]
+            self._work = [0, *accumulate(work for _, work in keyed)]
+        place = bisect_left(self._ranked, rank_key(queued.job, share))
+        return place + 1, self._work[place]
+
+    def _work_of(self, queued: Queued) -> int:
+        return 0 if self.is_promised(queued) else queued.job.request.gpu_count * queued.duration_ms
 
     def is_promised(self, queued: Queued) -> bool:
         """Whether the job holds a reservation."""

@@ -53,6 +53,9 @@ class Inventory:
         ]
         self.split_bits = sum(1 << node for node, cells in enumerate(self.cells_of) if len(cells) > 1)
         self.is_split = self.split_bits != 0
+        self.largest_group = max(
+            (size for size, group in zip(self.size, self.group_of, strict=True) if group != ""), default=0
+        )
         self.largest_node = max((sum(self.size[cell] for cell in cells) for cells in self.cells_of), default=0)
 
     def _add_cell(self, node: int, group: str, gpus: list[Gpu]) -> None:

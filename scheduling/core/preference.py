@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-LOOSE, BROKEN, WHOLE = range(3)
+LOOSE, SMALL, LARGE = range(3)
+SMALL_SHARE = 4
 MIXED = 1 << 60  # the "memory size" of GPUs that are not all of one size: worse than any size
-Preference = tuple[int, int, int, int]
+Preference = tuple[int, ...]
 
 
-def preference(prefer: str, *, loose: bool, whole: bool, size: int, tier: int, free: int, need: int) -> Preference:
+def kind_of(size: int, largest: int, *, loose: bool) -> int:
+    """Whether a cell is outside groups, a small group or a large one.
+
+    Small is a group of at most a quarter of the pool's ``largest``: what needs a large one can make no use of it.
+    """
+    if loose:
+        return LOOSE
+    return SMALL if size * SMALL_SHARE <= largest else LARGE
+
+
+def preference(prefer: str, *, kind: int, whole: bool, size: int, tier: int, free: int, need: int) -> Preference:
     """How good a cell is; ties go to the lowest index.
 
     ``whole``: all of its ``size`` GPUs are free; ``tier``: the memory size in MiB of the GPUs it would give, ``MIXED``
     for several; ``free``: how many suitable ones are free; ``need``: how many the job takes.
 
-    - ``whole_groups``: GPUs outside groups; then groups already broken or used up exactly; then the smallest whole
-      group. Among those the smallest memory, then the fewest free.
+    - ``whole_groups``: GPUs outside groups, then small groups, then large ones; of each those already broken or used
+      up exactly, then the smallest whole group. Among those the smallest memory, then the fewest free.
     - ``smallest_memory``: the same with memory first.
     - ``best_fit``: the smallest memory, then the fewest free, whatever is broken.
     """
     if prefer == "best_fit":
-        return (tier, free, 0, 0)
-    kind = LOOSE if loose else WHOLE if whole and size > need else BROKEN
-    broken_size = size if kind == WHOLE else 0
+        return (tier, free)
+    breaks = kind != LOOSE and whole and size > need
+    place = (kind, int(breaks), size if breaks else 0)
     if prefer == "smallest_memory":
-        return (tier, kind, broken_size, free)
-    return (kind, broken_size, tier, free)
+        return (tier, *place, free)
+    return (*place, tier, free)

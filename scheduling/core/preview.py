@@ -54,7 +54,7 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
 
     ``explainer`` is the one of the last cycle. ValueError when no cycle has run.
     """
-    if not could_hold(scheduler.pool, job.request):
+    if scheduler.pool.nodes and not could_hold(scheduler.pool, job.request):
         return Preview("never")
     cycle = explainer.cycle
     with scheduler.as_member((job.queue, job.project, job.user)):
@@ -82,7 +82,7 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
             "now" if place is not None else "later",
             gpus=scheduler.inventory.names(gpus),
             victims=lost,
-            start=estimate(scheduler, explainer, queued, now_ms=cycle.now_ms) if place is None else None,
+            start=estimate(scheduler, explainer, queued) if place is None else None,
             reasons=explainer.of_queued(queued) if place is None else (),
             alternatives=tuple(explainer.alternatives(queued)) if place is None else (),
             gpu_h=charged / MICRO / 3_600_000,

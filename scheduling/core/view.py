@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.core.preference import MIXED, Preference, preference
+from scheduling.core.preference import MIXED, Preference, kind_of, preference
 
 if TYPE_CHECKING:
     from scheduling.core.room import Pins, Room
@@ -201,8 +201,9 @@ class View:
             if free < need or (nvlink and loose):
                 continue
             key = preference(
-                self._room.prefer, loose=loose, whole=bool(rest & 1), size=size, tier=tier, free=free, need=need
-            )
+                self._room.prefer, kind=kind_of(size, self._room.inventory.largest_group, loose=loose),
+                whole=bool(rest & 1), size=size, tier=tier, free=free, need=need,
+            )  # fmt: skip
             found.setdefault(key, []).append(code)
         return sorted(found.items())
 
@@ -217,7 +218,8 @@ class View:
             return None
         whole = open_here == inventory.full[cell]
         key = preference(
-            self._room.prefer, loose=loose, whole=whole, size=inventory.size[cell],
+            self._room.prefer, kind=kind_of(inventory.size[cell], inventory.largest_group, loose=loose),
+            whole=whole, size=inventory.size[cell],
             tier=tier_of(self._room, cell, suited, need=need), free=free, need=need,
         )  # fmt: skip
         return key, cell

@@ -15,6 +15,7 @@ from scheduling.core.explain import Explainer
 from scheduling.core.plan import Plan
 from scheduling.core.reclaim import take_back
 from scheduling.core.scheduler import Scheduler
+from scheduling.core.waiting import Queued
 from scheduling.store import load
 from scheduling.store.queries.changes import CHATTER
 from scheduling.store.queries.live import Reader
@@ -23,6 +24,8 @@ from scheduling.store.queries.live import Reader
 MAX_AGE_S = 5.0
 # One of a large queue takes seconds to make: explanations take a tenth of the time at most, and tell as of when.
 SPARING = 10
+# Plans are made of one that took longer as well; of a cheaper one they are always as of now.
+DEAR_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,14 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Foretold:
     """What is expected of a waiting job. ``start`` is None when the pool as it is has no place for it; ``rank`` counts
-    from 1 and is None for a job that is not in the queue yet, or no more; ``promised``: it holds a reservation."""
+    from 1 and is None for a job that is not in the queue yet, or no more; ``promised``: it holds a reservation.
+    ``in_the_way``: the jobs that have the GPUs it is first expected on."""
 
     start: Span | None
     rank: int | None = None
     promised: bool = False
     alternatives: tuple[Alternative, ...] = ()
+    in_the_way: tuple[str, ...] = ()
 
 
 class Outlook:
@@ -73,17 +78,22 @@ class Outlook:
             return Foretold(self.span(latest, now_ms, latest), promised=True)
         if job_id in scheduler.sleeping:
             job = scheduler.sleeping[job_id]
-            found = estimate(scheduler, self.explainer, scheduler.described(job), now_ms=now_ms)
+            found = estimate(scheduler, self.explainer, scheduler.described(job))
             due = max(job.eligible_at_ms, job.not_before_ms)
             return Foretold(None if found is None else self.estimated(found, not_before_ms=due))
         queued = scheduler.waiting.by_id.get(job_id)
         if queued is None:
             return None
         changes = tuple(self.explainer.alternatives(queued))
-        found = estimate(scheduler, self.explainer, queued, now_ms=now_ms)
+        found = estimate(scheduler, self.explainer, queued)
         if found is None:
             return Foretold(None, alternatives=changes)
-        return Foretold(self.estimated(found), found.rank, found.promised, changes)
+        return Foretold(self.estimated(found), found.rank, found.promised, changes, self._in_the_way(queued))
+
+    def _in_the_way(self, queued: Queued) -> tuple[str, ...]:
+        expected = self.explainer.starts_by(queued)
+        holders = [self.scheduler.holder[gpu] for gpu in expected[1]] if expected else []
+        return tuple(dict.fromkeys(held.id for held in holders if held is not None))
 
     def _starts(self, job_id: str) -> bool:
         return any(start.job == job_id for start in self.plan.starts)
@@ -124,6 +134,11 @@ class Present:
             if outlook is None or (must_know is not None and not outlook.knows(must_know)):
                 outlook = self._made(now)
             yield outlook
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether the last outlook took long to make."""
+        return self._took_s > DEAR_S
 
     def _usable(self, now: datetime, *, fresh: bool) -> Outlook | None:
         outlook, reader = self._outlook, self._reader

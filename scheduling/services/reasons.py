@@ -34,8 +34,8 @@ def waiting_reasons(scheduler: Scheduler) -> dict[str, Any]:
               for queued in jobs]  # fmt: skip
     others += [(job, reasons) for job, reasons in single if reasons != _kept_for(job, shapes)]
     return {
-        "shapes": {name: [plain(each) for each in reasons] for name, reasons in shapes.items()},
-        "jobs": {job.id: [plain(each) for each in reasons] for job, reasons in others},
+        "shapes": {name: [anonymous(each) for each in reasons] for name, reasons in shapes.items()},
+        "jobs": {job.id: [anonymous(each) for each in reasons] for job, reasons in others},
         "deficits": deficits(scheduler.share),
     }
 
@@ -86,6 +86,16 @@ def deficits(fair: FairShare) -> dict[str, dict[str, float]]:
 def _deficits(fair: FairShare, ledger: Ledger[Any]) -> dict[Any, float]:
     found = {key: fair.score(ledger, key, 1).deficit for key in ledger.keys()}  # noqa: SIM118  it is no mapping
     return {key: deficit for key, deficit in found.items() if deficit is not None}
+
+
+# Everybody who sees a job reads the reasons kept for it, and other jobs may be of projects he may not know of.
+JOBS = ("first", "held_for", "victim")
+
+
+def anonymous(reason: Reason) -> dict[str, Any]:
+    """The reason as JSON has it, but for the ids of other jobs."""
+    told = plain(reason)
+    return {**told, "numbers": {name: value for name, value in told["numbers"].items() if name not in JOBS}}
 
 
 def plain(reason: Reason) -> dict[str, Any]:

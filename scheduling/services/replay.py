@@ -7,14 +7,13 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from multiprocessing.connection import Connection
 from typing import Any
 
 from scheduling.core.policy import Policy
 from scheduling.core.pool import Pool
 from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.services import jobs, whatif
-from scheduling.simulation.comparison import Change, Difference, Future, Moved, compare, fewer_nodes, more_nodes
+from scheduling.simulation.comparison import Change, Difference, Future, Moved, answer, fewer_nodes, more_nodes
 from scheduling.simulation.faults import Fault
 from scheduling.simulation.policy_patch import PatchError, patched
 from scheduling.simulation.runtime import SimJob
@@ -85,10 +84,10 @@ def change_of(body: Mapping[str, Any], present: Snapshot, actor: Actor, now: dat
 
 
 def apart(change: Change, *, limit_s: float) -> Difference | TooLong:
-    """:func:`compare` in a process of its own, which is ended when ``limit_s`` have passed."""
+    """Both futures, from a process of its own, which is ended when ``limit_s`` have passed."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_answer, args=(there, change), daemon=True)
+    child = context.Process(target=answer, args=(there, change), daemon=True)
     child.start()
     there.close()
     try:
@@ -102,11 +101,6 @@ def apart(change: Change, *, limit_s: float) -> Difference | TooLong:
         child.kill()
         child.join()
         here.close()
-
-
-def _answer(pipe: Connection, change: Change) -> None:
-    pipe.send(compare(change))
-    pipe.close()
 
 
 def _wrong(field: str, code: str, message: str, limit: Any = None) -> dict[str, Any]:

@@ -73,16 +73,19 @@ class Unplannable:
     errors: tuple[dict[str, Any], ...]
 
 
-def plan(body: Mapping[str, Any], actor: Actor, now: datetime) -> Planned | Unplannable:
+def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool = False) -> Planned | Unplannable:
     """What would happen if the body were submitted now. It is checked as a submission is; one that only fails because
-    the pool is too small for it is planned as ``never``, and one that the nodes can't run yet says so."""
+    the pool is too small for it is planned as ``never``, and one that the nodes can't run yet says so.
+
+    Of a queue so large that looking at it takes long, the answer is of some seconds ago (``as_of``) unless ``strict``.
+    """
     submission, _, errors = jobs.check(body, actor, now, to_run=False)
     if submission is None:
         if errors and all(error["code"] in NEVER for error in errors):
             return Planned("never", now, reasons=tuple(_as_reason(error) for error in errors))
         return Unplannable(errors)
     barred = jobs.check(body, actor, now)[2] if submission.request.is_gang or submission.request.allow_span else ()
-    with outlook.present.look(now, fresh=True) as seen:
+    with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         job = waiting_as(submission, actor, seen.policy, now)
         made = _planned(_previewed(seen, job), job, seen, actor)
     if barred:
@@ -267,7 +270,7 @@ def broken_promise(token: str, body: Mapping[str, Any], actor: Actor, now: datet
     if to_ms(now) - kept["at"] > TOKEN_AGE.total_seconds() * 1000:
         minutes = round(TOKEN_AGE.total_seconds() / 60)
         return f"the plan_token is older than {minutes} minutes; plan again and submit with the new one"
-    again = plan(body, actor, now)
+    again = plan(body, actor, now, strict=True)
     if isinstance(again, Unplannable) or again.fate == kept["fate"]:
         return None
     was, is_ = kept["verdict"], again.verdict

@@ -13,12 +13,13 @@ from django.views.decorators.http import require_POST
 
 from scheduling.core.lifecycle import JobState
 from scheduling.services import jobs as verbs
-from scheduling.services import now
-from scheduling.store.queries import events, pages
+from scheduling.services import now, whatif
+from scheduling.store.queries import events, known, pages
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
-from scheduling.web.job_words import asked, at_stake, shown
+from scheduling.web.job_words import asked, at_stake, jobs_in, shown
+from scheduling.web.outlook_words import foretold
 from scheduling.web.wording import duration
 
 LOG_TAIL = 64 * 1024
@@ -28,13 +29,17 @@ LOG_TAIL = 64 * 1024
 def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
     """The job's state and reasons, its attempts, timeline, log and artifacts, and what may be done to it."""
     seq, row, moment = events.newest(), _known(actor, job_id), now()
-    one = shown(queries.as_dict(row, now=moment), moment)
+    found = queries.as_dict(row, now=moment)
+    seen = whatif.foretell(found["id"], moment) if found["state"] == JobState.QUEUED else None
+    names = known.names(actor, [*jobs_in(found["reasons"]), *(seen.in_the_way if seen else ())])
+    one = shown(found, moment, names=names)
     timeline = queries.events(row)
     runs = [_run(a, moment) for a in queries.attempts(row)]
     end = runs[-1]["log_bytes"] if runs else 0
     context = {
         "seq": seq,
         "job": one,
+        "outlook": foretold(seen, one["id"], names, now=moment),
         "timeline": [{**e, "word": e["type"].replace("_", " ")} for e in timeline],
         "attempts": list(reversed(runs)),
         "log": queries.log(row, attempt=None, offset=max(0, end - LOG_TAIL)),

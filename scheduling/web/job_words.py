@@ -11,9 +11,24 @@ from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, source
 from scheduling.web.merge_form import LABELS
 from scheduling.web.wording import amount, duration, gb, gpu_hours, limit, size
 
+# What reasons say of times and changes; the page has both of its own.
+HINT = " It would start now with "
+TOLD_APART = frozenset({
+    "earliest_at_ms", "fits_if_at_most_s", "duration_at_most_s", "gpus_at_most", "nodes_at_most", "without_nvlink",
+    "without_level", "without_rule", "memory_at_most_mib",
+})  # fmt: skip
 
-def shown(job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The job's dictionary with what its page and its row show beside it."""
+JOBS = ("first", "held_for", "victim")  # numbers that are ids of jobs
+WORDS = {
+    "need": "needs", "best_domain": "nearest", "best_free": "free there", "short": "missing",
+    "earliest_domain": "expected on", "first": "the first of them", "need_nodes": "nodes needed",
+    "ready_nodes": "nodes ready", "short_nodes": "nodes missing",
+}  # fmt: skip
+
+
+def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The job's dictionary with what its page and its row show beside it. ``names``: of the jobs its reasons speak of,
+    as far as the reader may know of them."""
     began, ended = job["started_at"], job["ended_at"]
     progress = job["progress"]
     return {
@@ -26,7 +41,7 @@ def shown(job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "hours": gpu_hours(job["gpu_hours"]),
         "percent": _percent(progress),
         "rate": _rate(progress) if job["state"] == JobState.RUNNING else "",
-        "causes": [{"message": r["message"], "pairs": _pairs(r["numbers"])} for r in job["reasons"]],
+        "causes": [cause(r, names or {}) for r in job["reasons"]],
         "asked": "–" if job["state"] == JobState.REJECTED else job["gpu_count"],
         "eta": duration(progress["eta_s"]) if progress and progress["eta_s"] is not None else "",
         "why": job["reasons"][0]["message"] if job["reasons"] else (job["error"] or "").split("\n")[0],
@@ -36,6 +51,17 @@ def shown(job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "can": verbs(JobState(job["state"])),
         "files": [{**a, "read_size": size(a["size"]), "files": files(a["files"])} for a in job["artifacts"]],
     }
+
+
+def cause(reason: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """A reason as the page tells it. When it starts and what would help are told beside it, with what is known now."""
+    here = {name: value for name, value in reason["numbers"].items() if name not in TOLD_APART}
+    return {"message": reason["message"].split(HINT)[0], "pairs": _pairs(here, names)}
+
+
+def jobs_in(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The ids of the jobs that the reasons speak of."""
+    return [value for r in reasons for name, value in r["numbers"].items() if name in JOBS]
 
 
 def went_wrong(job: Mapping[str, Any]) -> str:
@@ -123,17 +149,20 @@ def at_stake(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: d
     return f"The work since {'the last checkpoint' if saved else 'its start'} is lost ({gpu_hours(lost)}); {kept}."
 
 
-def _pairs(numbers: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The numbers of a reason as people read them; an instant (``..._ms``) as a time."""
+def _pairs(numbers: Mapping[str, Any], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The numbers of a reason as people read them; an instant (``..._ms``) as a time, a job by its name."""
     pairs: list[dict[str, Any]] = []
     for key, value in numbers.items():
-        if key.endswith("_mib"):
+        if key in JOBS:
+            known = names.get(value)
+            pairs.append({"word": key, "value": known or "a job of another project", "job": value if known else None})
+        elif key.endswith("_mib"):
             pairs.append({"word": key.removesuffix("_mib"), "value": gb(int(value))})
         elif key.endswith("_ms"):
             pairs.append({"word": key.removesuffix("_ms"), "at": datetime.fromtimestamp(value / 1000, tz=UTC)})
         else:
             pairs.append({"word": key, "value": value})
-    return [{**p, "word": str(p["word"]).replace("_", " ")} for p in pairs]
+    return [{**p, "word": WORDS.get(str(p["word"]), str(p["word"]).replace("_", " "))} for p in pairs]
 
 
 def _percent(progress: Mapping[str, Any] | None) -> int | None:

@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from scheduling.services import now
+from scheduling.store.queries import pool
 from scheduling.store.queries import share as queries
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
+from scheduling.web.share_words import compared, example, headline, ledger
 
 
 @signed_in
 def share(request: HttpRequest, actor: Actor) -> HttpResponse:
-    """The three ledgers: what is owed, what was consumed, and the deficit that orders the queue."""
-    found = queries.share(actor, now())
-    ledgers = [
-        {"title": title, "rows": [_row(r) for r in found[key]]}
-        for title, key in (("Projects", "projects"), ("Queues", "queues"), ("People in projects", "users"))
-    ]
-    context = {"ledgers": ledgers, "days": found["half_life_s"] / 86_400, "sentence": _sentence(found["projects"])}
+    """The three ledgers in words and numbers: what is due, what was used, and the score that orders the queue."""
+    moment = now()
+    found = queries.share(actor, moment)
+    levels = _levels(pool.queues(moment))
+    context = {
+        "ledgers": [
+            ledger("Projects", found["projects"], levels, about="Over all queues. The score that a job shows first."),
+            ledger("Queues", found["queues"], levels, about="Whatever the project."),
+            ledger("People in projects", found["users"], levels, about="Each within the share of the project."),
+        ],
+        "compared": compared(found["ledgers"]),
+        "days": found["half_life_s"] / 86_400,
+        "sentence": headline(found["projects"]),
+        "levels": levels,
+        "example": example(found["projects"], levels),
+    }
     return render(request, "share.html", context)
 
 
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    used = row["consumed_gpu_h"] + row["in_flight_gpu_h"]
-    target = row["target_gpu_h"]
-    return {**row, "used": used, "percent": 100 * used / target if target else None}
-
-
-def _sentence(projects: list[dict[str, Any]]) -> str:
-    ranked = sorted((p for p in projects if p["deficit"] is not None), key=lambda p: -p["deficit"])
-    if not ranked:
-        return "Nobody is ahead: no project has work waiting or running."
-    if len(ranked) == 1:
-        return f"Only {ranked[0]['name']} has work, so nobody is ahead of it."
-    first, last = ranked[0], ranked[-1]
-    if first["deficit"] == last["deficit"]:
-        return "All projects with work have had the same part of their share: submission time decides."
-    least = f"{first['name']} is first: it has had the least of its share"
-    return f"Within a priority, {least}; {last['name']} has had the most."
+def _levels(queues: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Every priority's number once with its names, the lowest first."""
+    names: dict[int, list[str]] = {}
+    for queue in queues:
+        for level in queue["levels"]:
+            known = names.setdefault(level["value"], [])
+            known += [level["name"]] if level["name"] not in known else []
+    return [{"value": value, "names": "/".join(found)} for value, found in sorted(names.items())]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID, uuid4
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.services import jobs as verbs
-from scheduling.services import now
+from scheduling.services import now, whatif
 from scheduling.services.jobs import Accepted, KeyConflict
-from scheduling.store.queries import pages, pool
+from scheduling.services.whatif import Planned
+from scheduling.store.queries import known, pages, pool
 from scheduling.store.queries.access import Actor
 from scheduling.web import merge_form
 from scheduling.web.access import signed_in
+from scheduling.web.job_words import jobs_in
 from scheduling.web.merge_form import Values
+from scheduling.web.outlook_words import IN_FORM, planned
 from scheduling.web.wording import amount, gb, limit
 from workers.catalog import DTYPES, STRATEGIES
 
@@ -37,10 +42,31 @@ def submit(request: HttpRequest, actor: Actor) -> HttpResponse:
     return _form(request, actor, merge_form.refused(values, result.errors), key=key, status=422)
 
 
+@require_POST
+@signed_in
+def plan(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """What would happen if the form were submitted as it is: the panel alone for a script, else the form with it."""
+    values = merge_form.posted(request.POST)
+    found = whatif.plan(merge_form.body_of(values), actor, now())
+    if isinstance(found, Planned):
+        context: dict[str, object] = {"plan": planned(found, known.names(actor, jobs_in(found.reasons)))}
+        if not request.htmx:  # type: ignore[attr-defined]
+            return _form(request, actor, values, key=request.POST.get("key", "")[:MAX_KEY], more=context)
+        return render(request, "parts/plan.html", context)
+    wrong = merge_form.refused(values, found.errors)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return _form(request, actor, wrong, key=request.POST.get("key", "")[:MAX_KEY], status=422)
+    faults = [{"message": message} for messages in wrong.errors.values() for message in messages]
+    return render(request, "parts/plan.html", {"faults": faults})
+
+
 def _first(request: HttpRequest, actor: Actor) -> Values:
     body = verbs.body_again(request.GET["from"], actor) if "from" in request.GET else None
     if body is not None:
-        return merge_form.again(body)
+        changed = {name: request.GET[name][:100] for name in IN_FORM if name in request.GET}
+        if "nvlink_required" in changed:
+            body["nvlink_required"] = changed.pop("nvlink_required") == "True"
+        return merge_form.again({**body, **changed})
     return merge_form.empty(project=next(iter(actor.projects), ""), preset=request.GET.get("preset", ""))
 
 
@@ -52,6 +78,7 @@ def _form(
     key: str = "",
     status: int = 200,
     sent_before: UUID | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> HttpResponse:
     queues = pool.queues(now())
     found = sum(len(messages) for messages in values.errors.values())
@@ -72,6 +99,7 @@ def _form(
         "presets": [(name, title) for name, (title, _) in merge_form.PRESETS.items()],
         "limits": _limits(queues),
         "sentence": _sentence(found),
+        **(more or {}),
     }
     return render(request, "submit.html", context, status=status)
 

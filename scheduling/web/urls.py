@@ -11,6 +11,7 @@ urlpatterns = [
     path("", board.board, name="board"),
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/new/", submit.submit, name="submit"),
+    path("jobs/new/plan/", submit.plan, name="submit-plan"),
     path("jobs/ids/", jobs.ids, name="jobs-ids"),
     path("jobs/export.csv", jobs.export, name="jobs-export"),
     path("jobs/cancel/", jobs.cancel_many, name="jobs-cancel"),

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.django_db
 PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("GET", "jobs/"): (200, 200, 200),
     ("POST", "jobs/"): (422, 422, 422),
+    ("POST", "jobs/plan/"): (422, 422, 422),
     ("GET", "jobs/{job}/"): (200, 404, 200),
     ("POST", "jobs/{job}/cancel/"): (200, 404, 200),
     ("POST", "jobs/{job}/hold/"): (409, 404, 409),
@@ -27,6 +28,7 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("GET", "jobs/{job}/attempts/"): (200, 404, 200),
     ("GET", "jobs/{job}/logs/"): (200, 404, 200),
     ("GET", "jobs/{job}/metrics/"): (200, 404, 200),
+    ("POST", "plan/replay/"): (403, 403, 422),
     ("GET", "queues/"): (200, 200, 200),
     ("GET", "share/"): (200, 200, 200),
     ("GET", "pool/"): (200, 200, 200),

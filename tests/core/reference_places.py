@@ -133,8 +133,10 @@ def _one_node(question: Question) -> Found | None:
         if len(gpus) < need or (request.nvlink_required and group is None):
             continue
         is_broken = any(uuid not in question.free for uuid in cell)
-        kind = 0 if group is None else 1 if is_broken or len(cell) == need else 2
-        size, memory, rank = len(cell) if kind == 2 else 0, tier(ground, gpus, need), ground.rank[node]
+        largest = max(len(each) for (_, name), each in ground.cells.items() if name is not None or group is None)
+        kind = 0 if group is None else 1 if len(cell) <= largest / 4 else 2
+        breaks = group is not None and not is_broken and len(cell) > need
+        size, memory, rank = (breaks, len(cell) if breaks else 0), tier(ground, gpus, need), ground.rank[node]
         key: tuple[object, ...] = {
             "whole_groups": (kind, size, memory, len(gpus), rank, group or ""),
             "smallest_memory": (memory, kind, size, len(gpus), rank, group or ""),

@@ -38,11 +38,11 @@ def test_a_name_that_can_not_be_used_is_refused_by_its_field(field, code, value)
 @pytest.mark.parametrize(
     ("field", "code", "limit"),
     [
-        ("gpu_count", "not_a_whole_number", 8),
+        ("gpu_count", "not_a_whole_number", 12),
         ("gpu_memory_min", "bad_memory", "76294MiB"),
         ("max_duration", "bad_duration", 604_800),
         ("retries", "not_a_whole_number", 10),
-        ("node_count", "not_a_whole_number", 1),
+        ("node_count", "not_a_whole_number", 2),
         ("name", "not_text", None),
     ],
 )

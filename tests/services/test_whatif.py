@@ -145,7 +145,9 @@ def test_a_reason_does_not_tell_the_id_of_another_projects_job(who, models):
     body = {"project": "beta", "gpu_count": 2, "max_duration": "3h"}
     hers = planned(who["alice"], b.merge_body(models, gpu_count=2, max_duration="3h"))
     his = planned(who["bob"], b.merge_body(theirs, **body))
-    assert ("held_for" in hers.reasons[0]["numbers"], "held_for" in his.reasons[0]["numbers"]) == (True, False)
+    told = [{name for reason in plan.reasons for name in reason["numbers"]} for plan in (hers, his)]
+    assert ["held_for" in names for names in told] == [True, False]
+    assert not told[1] & set(whatif.JOB_NUMBERS)
 
 
 def test_a_waiting_jobs_estimate_follows_the_time_limit_of_what_runs(who, models):
@@ -219,6 +221,16 @@ def test_explanations_of_a_large_queue_spare_the_server(who, models, monkeypatch
     made = looks(monkeypatch)
     whatif.foretell(job, b.later(60))
     assert made == []
+
+
+def test_plans_of_a_large_queue_spare_the_server_but_promises_are_kept_as_of_now(who, models, monkeypatch):
+    monkeypatch.setattr(outlook, "SPARING", 1e9)
+    monkeypatch.setattr(outlook, "DEAR_S", 0.0)
+    body = b.merge_body(models, gpu_count=4)
+    token = planned(who["alice"], body).token
+    b.running(who["alice"], models)
+    assert planned(who["alice"], body, b.later(60)).verdict == "now"
+    assert broken(token, body, who["alice"], b.later(60)) is not None
 
 
 def broken(token, body, actor, now=b.NOON):

@@ -144,6 +144,7 @@ class ShareShape(serializers.Serializer[Any]):
     """The three ledgers."""
 
     half_life_s = serializers.FloatField()
+    ledgers = serializers.ListField(child=serializers.CharField(), help_text="Those compared, the first of them first.")
     queues = ShareRow(many=True)
     projects = ShareRow(many=True)
     users = UserShareRow(many=True)

@@ -24,6 +24,7 @@ def share(actor: Actor, now: datetime) -> dict[str, Any]:
     users = zip(sorted(people), _rows(fair, fair.users, people), strict=True)
     return {
         "half_life_s": policy.half_life_s,
+        "ledgers": list(policy.ledgers),
         "queues": _rows(fair, fair.queues, {queue.name: queue.weight for queue in policy.queues}, sort=False),
         "projects": _rows(fair, fair.projects, policy.project_weights),
         "users": [{**row, "name": user, "project": project} for (project, user), row in users],

@@ -1,0 +1,161 @@
+"""When it starts and what would help, as sentences: for a job that waits, and for one that is only thought of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from scheduling.services.outlook import Foretold, Span
+from scheduling.services.whatif import Change, Planned, changes
+from scheduling.web.job_words import cause
+from scheduling.web.wording import amount, duration, gpu_hours
+
+# Below this a range is one instant to a reader.
+SAME_S = 60
+# Fields of the request that the form has.
+IN_FORM = ("gpu_count", "gpu_memory_min", "max_duration", "nvlink_required")
+LEDGERS = (("project", "the project"), ("queue", "the queue"), ("user", "you in the project"))
+
+
+def foretold(found: Foretold | None, job: str, names: Mapping[str, str], *, now: datetime) -> dict[str, Any] | None:
+    """The outlook of a waiting job as its page tells it; None when there is none. ``names``: of the jobs in its way,
+    as far as the reader may know of them."""
+    if found is None:
+        return None
+    as_of = now if found.start is None else found.start.as_of
+    return {
+        "when": when(found.start),
+        "place": _place(found),
+        "assumes": _assumes(found),
+        "as_of": as_of,
+        "rank": found.rank,
+        "promised": found.promised and found.rank is not None,
+        "known": [{"id": each, "name": names[each]} for each in found.in_the_way if each in names],
+        "unknown": sum(1 for each in found.in_the_way if each not in names),
+        "helps": [_help(each, again=job) for each in changes(found.alternatives, as_of)],
+        "nothing": _nothing(found),
+    }
+
+
+def when(start: Span | None) -> dict[str, Any] | None:
+    """The range with how it reads: an instant, or two; None for no start that could be foretold."""
+    if start is None:
+        return None
+    soon = (start.high - start.as_of).total_seconds() < SAME_S
+    return {"soon": soon, "one": _is_one(start), "at": start.at, "low": start.low, "high": start.high}
+
+
+def _is_one(start: Span) -> bool:
+    return (start.high - start.low).total_seconds() < SAME_S
+
+
+def _place(found: Foretold) -> str:
+    if found.rank is None:
+        return ""
+    rank = "It is the first in the queue" if found.rank == 1 else f"{amount(found.rank - 1, 'job')} ahead of it"
+    return f"{rank}{' and it holds a reservation.' if found.promised else '.'}"
+
+
+def _assumes(found: Foretold) -> str:
+    """What the range rests on."""
+    if found.start is None:
+        return "The pool as it is now has no place for it: nodes or GPUs must come, or come back, first."
+    if found.rank is None:
+        return ""
+    if not found.promised and _is_one(found.start):
+        return (
+            "By then enough of what runs must have ended for it, by the time limits. A job ahead of it, or a later one "
+            "of higher priority, may take its place."
+        )
+    if found.promised:
+        return (
+            "Its GPUs are promised to it: it starts sooner when what runs on them ends before its time limit, and "
+            "later only through a job of higher priority or a fault."
+        )
+    return (
+        "The soonest if nothing ahead of it took its place, the latest if what is ahead runs to its time limits and "
+        "packs half as well as it could."
+    )
+
+
+def _nothing(found: Foretold) -> str:
+    """What is said when no change would help."""
+    if found.rank is not None or found.start is None:
+        return "No smaller request of its kind would start now either: no GPU that it may have is free for it."
+    if found.promised:
+        return "Nothing is needed: its GPUs are its own, or are being freed for it."
+    return "Nothing: it waits for its time, not for GPUs."
+
+
+def _help(each: Change, *, again: str = "") -> dict[str, Any]:
+    """A change as a sentence, with the form that has it filled in where the form has its fields."""
+    fields = {name: str(value) for name, value in each.fields.items() if name in IN_FORM}
+    whole = fields.keys() >= each.fields.keys() - {"nvlink_exclusive"}
+    link = f"{reverse('submit')}?{urlencode({'from': again, **fields})}" if again and whole else ""
+    return {"sentence": f"{_upper(_with(each.change))} it would start now.", "link": link}
+
+
+def _with(change: str) -> str:
+    return change if change.startswith("without") else f"with {change}"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def planned(found: Planned, names: Mapping[str, str]) -> dict[str, Any]:
+    """The plan of a job as the form tells it; ``names`` are those of the jobs its reasons speak of."""
+    return {
+        "verdict": found.verdict,
+        "sentence": _verdict(found),
+        "when": when(found.start),
+        "gpus": _where(found.gpus),
+        "hours": gpu_hours(found.gpu_hours),
+        "victims": [_victim(each) for each in found.victims],
+        "causes": [cause(each, names) for each in found.reasons],
+        "helps": [_help(each) for each in found.alternatives],
+        "effects": _effects(found.share),
+        "as_of": found.as_of,
+    }
+
+
+def _verdict(found: Planned) -> str:
+    if found.verdict == "never":
+        return "It would never start: the pool has nothing that could hold it."
+    if found.verdict == "now":
+        stop = f", once {amount(len(found.victims), 'running job')} made room" if found.victims else ""
+        return f"It would start now{stop}."
+    if found.start is None:
+        return "It would wait, and nothing tells yet for how long."
+    ahead = (found.start.at - found.as_of).total_seconds()
+    return f"It would wait about {duration(ahead)}." if ahead >= SAME_S else "It would start within a minute."
+
+
+def _where(gpus: Iterable[Mapping[str, Any]]) -> str:
+    """``n1: GPU 0, 1; n2: GPU 4``."""
+    nodes: dict[str, list[int]] = {}
+    for gpu in gpus:
+        nodes.setdefault(str(gpu["node"]), []).append(int(gpu["index"]))
+    return "; ".join(f"{node}: GPU {', '.join(map(str, sorted(found)))}" for node, found in nodes.items())
+
+
+def _victim(victim: Mapping[str, Any]) -> dict[str, Any]:
+    lost = gpu_hours(victim["lost_gpu_s"] / 3600)
+    return {"job": victim["job"], "name": victim["name"], "costs": f"{amount(victim['gpus'], 'GPU')}, loses {lost}"}
+
+
+def _effects(share: Mapping[str, Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    """How much of its share each ledger has had before and after."""
+    found = []
+    for name, words in LEDGERS if share else ():
+        row = share[name] if share else {}
+        if row["score_before"] is not None:
+            target = row["target_gpu_h"]
+            before, after = 100 * row["used_before_gpu_h"] / target, 100 * row["used_after_gpu_h"] / target
+            found.append({"who": words, "before": before, "after": after,
+                          "score_before": row["score_before"], "score_after": row["score_after"]})  # fmt: skip
+    return found

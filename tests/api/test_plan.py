@@ -1,0 +1,156 @@
+"""Plans over REST: what would happen, being held to it, what is expected of a waiting job, and replays."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduling.api.shapes import plan as shapes
+from scheduling.models import Job
+from scheduling.services import outlook, replay
+from scheduling.simulation.comparison import compare
+from tests import builders as b
+from tests.api.calls import Caller, error, problem, token, world
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def at_noon(monkeypatch):
+    """The clock of every door stands at noon, and no outlook is kept from the test before."""
+    monkeypatch.setattr("scheduling.api.door.now", lambda: b.NOON)
+    monkeypatch.setattr(outlook, "present", outlook.Present())
+
+
+def test_a_plan_has_exactly_the_documented_members():
+    w = world()
+    found = w.alice.post("jobs/plan/", w.body()).json()
+    assert found.keys() == shapes.PlanShape().fields.keys()
+    assert found["start"].keys() == shapes.SpanShape().fields.keys()
+    assert found["share"]["project"].keys() == shapes.LedgerEffectShape().fields.keys()
+    assert (found["verdict"], len(found["gpus"]), Job.objects.count()) == ("now", 2, 0)
+
+
+def test_a_plan_for_later_has_the_range_and_the_changes_that_help():
+    w = world()
+    b.running(w.who["alice"], w.models, gpu_count=2)
+    found = w.alice.post("jobs/plan/", w.body(gpu_count=4)).json()
+    assert (found["verdict"], found["start"]["low"]) == ("later", "2026-03-02T13:00:00Z")
+    assert found["alternatives"] == [
+        {"change": "at most 2 GPUs", "starts_at": "2026-03-02T12:00:00Z", "fields": {"gpu_count": 2}}
+    ]
+
+
+def test_a_body_that_is_no_job_can_not_be_planned():
+    w = world()
+    error(w.alice.post("jobs/plan/", w.body(gpu_countt=4)), 422, "gpu_countt", "unknown_field")
+
+
+def test_what_would_never_fit_is_no_error_but_an_answer():
+    w = world()
+    found = w.alice.post("jobs/plan/", w.body(gpu_count=5)).json()
+    assert (found["verdict"], found["plan_token"], found["start"]) == ("never", None, None)
+
+
+def test_a_job_is_submitted_with_the_token_of_its_plan():
+    w = world()
+    given = w.alice.post("jobs/plan/", w.body()).json()["plan_token"]
+    assert w.alice.post("jobs/", w.body(plan_token=given)).status_code == 201
+
+
+def test_a_plan_that_has_changed_is_a_conflict_and_submits_nothing():
+    w = world()
+    given = w.alice.post("jobs/plan/", w.body(gpu_count=4)).json()["plan_token"]
+    b.running(w.who["alice"], w.models)
+    found = problem(w.alice.post("jobs/", w.body(gpu_count=4, plan_token=given)), 409, "plan_changed")
+    assert "it would start now and now later" in found["detail"]
+    assert Job.objects.count() == 1
+
+
+def test_a_token_of_another_body_is_a_conflict():
+    w = world()
+    given = w.alice.post("jobs/plan/", w.body()).json()["plan_token"]
+    error(w.alice.post("jobs/", w.body(gpu_count=1, plan_token=given)), 409, "plan_token", "plan_changed")
+
+
+@pytest.mark.parametrize("given", ["nonsense", 7, None])
+def test_a_token_that_is_none_is_a_conflict_or_as_good_as_left_out(given):
+    w = world()
+    answer = w.alice.post("jobs/", w.body(plan_token=given))
+    assert answer.status_code == (201 if given is None else 409)
+
+
+def test_sent_twice_with_a_key_a_planned_job_is_made_once_though_its_plan_has_changed_by_itself():
+    w = world()
+    body = w.body(gpu_count=4, plan_token=w.alice.post("jobs/plan/", w.body(gpu_count=4)).json()["plan_token"])
+    first = w.alice.post("jobs/", body, Idempotency_Key="k")
+    b.ticked()
+    again = w.alice.post("jobs/", body, Idempotency_Key="k")
+    assert (first.status_code, again.status_code, again.json()["id"]) == (201, 200, first.json()["id"])
+
+
+def waiting() -> tuple[Caller, str]:
+    """A job for 4 GPUs that waits behind one that has 2 of them for an hour."""
+    w = world()
+    b.running(w.who["alice"], w.models, gpu_count=2)
+    job = b.submitted(w.who["alice"], w.body(gpu_count=4))
+    b.ticked()
+    return w.alice, job
+
+
+def test_a_waiting_job_tells_why_when_and_what_would_help():
+    alice, job = waiting()
+    found = alice.get(f"jobs/{job}/").json()
+    assert [reason["code"] for reason in found["reasons"]] == ["BUSY"]
+    assert found["estimated_start"] == {
+        "at": "2026-03-02T13:00:00Z", "low": "2026-03-02T13:00:00Z", "high": "2026-03-02T13:00:00Z",
+        "as_of": "2026-03-02T12:00:00Z",
+    }  # fmt: skip
+    assert [change["fields"] for change in found["alternatives"]] == [{"gpu_count": 2}]
+
+
+def test_a_list_of_jobs_does_not_ask_when_each_of_them_starts(monkeypatch):
+    alice, _ = waiting()
+    monkeypatch.setattr(outlook, "Outlook", None)
+    rows = alice.get("jobs/?state=waiting").json()["results"]
+    assert [(row["estimated_start"], row["alternatives"]) for row in rows] == [(None, [])]
+
+
+def test_a_job_that_does_not_wait_has_no_estimate():
+    w = world()
+    run = b.running(w.who["alice"], w.models)
+    found = w.alice.get(f"jobs/{run.job}/").json()
+    assert (found["estimated_start"], found["alternatives"]) == (None, [])
+
+
+@pytest.fixture
+def played_here(monkeypatch):
+    """Replays are played in this process, which needs no other one to start."""
+    monkeypatch.setattr(replay, "apart", lambda change, limit_s: compare(change))
+
+
+def test_an_operator_replays_the_queue_with_a_node_more(played_here):
+    waiting()
+    admin = Caller(token(b.people()["admin"], "admin"))
+    found = admin.post("plan/replay/", {"add_nodes": [{"like": "n1", "count": 1}]}).json()
+    assert found.keys() == shapes.ReplayShape().fields.keys()
+    assert found["before"].keys() == shapes.SideShape().fields.keys()
+    assert found["jobs"][0].keys() == shapes.MovedJobShape().fields.keys()
+    assert (found["before"]["mean_wait_s"], found["after"]["mean_wait_s"], found["sooner"]) == (3600.0, 0.0, 1)
+
+
+def test_a_replay_with_an_unknown_change_names_the_nearest():
+    waiting()
+    admin = Caller(token(b.people()["admin"], "admin"))
+    found = error(admin.post("plan/replay/", {"add_node": []}), 422, "add_node", "unknown_field")
+    assert "add_nodes" in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "code"),
+    [(replay.Busy(), 409, "replay_running"), (replay.TooLong("it took too long", 60.0), 503, "replay_too_long")],
+)
+def test_a_replay_that_can_not_be_had_says_so(monkeypatch, answer, status, code):
+    world()
+    admin = Caller(token(b.people()["admin"], "admin"))
+    monkeypatch.setattr(replay, "replay", lambda *_: answer)
+    problem(admin.post("plan/replay/", {"remove_nodes": ["n1"]}), status, code)

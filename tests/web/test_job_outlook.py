@@ -1,0 +1,226 @@
+"""A waiting job's page: why it waits, when it starts, what would help; and the form's preview of the same."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from scheduling.core.plan import Reason
+from scheduling.services import jobs, outlook, pool, whatif
+from scheduling.services.outlook import Foretold, Span
+from scheduling.services.reasons import plain
+from scheduling.store import load
+from scheduling.web import outlook_words
+from scheduling.web.job_words import cause
+from tests import builders as b
+from tests.web.pages import browser, form, text
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def at_noon(monkeypatch):
+    """The pages' clock stands at noon, and no outlook is kept from the test before."""
+    for module in ("job", "submit", "share"):
+        monkeypatch.setattr(f"scheduling.web.{module}.now", lambda: b.NOON)
+    monkeypatch.setattr(outlook, "present", outlook.Present())
+
+
+@pytest.fixture
+def world():
+    who = b.people()
+    b.node("n1")
+    who["models"] = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    return who
+
+
+def waits(world, **kw) -> str:
+    """A job that waits behind one of alpha with 2 of the 4 GPUs for an hour."""
+    b.running(world["alice"], world["models"], gpu_count=2, name="in-the-way")
+    job = b.submitted(world["alice"], b.merge_body(world["models"], **{"gpu_count": 4, **kw}))
+    b.ticked()
+    return job
+
+
+def page(job, name="alice") -> str:
+    return " ".join(text(browser(name).get(f"/jobs/{job}/")).split())
+
+
+def test_the_page_says_why_when_and_what_would_help(world):
+    html = page(waits(world))
+    assert "Needs 4 GPUs in one NVLink group; 2 suitable free." in html
+    assert '<p class="at"><time datetime="2026-03-02T13:00:00+00:00"' in html
+    assert "With at most 2 GPUs it would start now." in html
+
+
+def test_the_page_tells_the_rank_and_the_reservation(world):
+    html = page(waits(world))
+    assert "place 1" in html
+    assert "It is the first in the queue and it holds a reservation." in html
+    assert "Its GPUs are promised to it" in html
+
+
+def test_the_page_names_the_jobs_in_the_way(world):
+    assert re.search(r'Its GPUs have now: <a href="/jobs/[0-9a-f-]+/"><bdi>in-the-way</bdi></a>', page(waits(world)))
+
+
+def test_a_job_of_another_project_in_the_way_has_no_name(world):
+    b.running(world["alice"], world["models"], gpu_count=2, name="secret")
+    theirs = [b.model(world["bob"], "c", 3, project="beta"), b.model(world["bob"], "d", 4, project="beta")]
+    job = b.submitted(world["bob"], b.merge_body(theirs, project="beta", gpu_count=4))
+    html = page(job, "bob")
+    assert "Its GPUs have now: 1 job of other projects." in html
+    assert "secret" not in html
+
+
+def test_the_link_of_a_change_leads_to_the_form_with_it(world):
+    job = waits(world)
+    link = re.search(r'<a class="once" href="(/jobs/new/\?[^"]+)">', page(job)).group(1).replace("&amp;", "&")
+    html = text(browser().get(link))
+    assert 'name="gpu_count" value="2"' in html
+    assert 'name="max_duration" value="1h"' in html
+
+
+def test_a_change_of_nvlink_unticks_its_box(world):
+    job = waits(world)
+    html = text(browser().get(f"/jobs/new/?from={job}&nvlink_required=False"))
+    assert 'name="nvlink_required" >' in html
+
+
+def test_a_change_in_the_address_can_only_be_one_of_the_form(world):
+    html = text(browser().get(f"/jobs/new/?from={waits(world)}&name=other&priority=Low"))
+    assert 'value="slerp-a-b"' in html
+
+
+def test_a_held_job_says_why_and_foretells_nothing(world):
+    job = waits(world)
+    jobs.hold(job, world["alice"], b.NOON)
+    html = page(job)
+    assert "held by its owner" in html
+    assert "When it starts" not in html
+
+
+def test_a_job_with_a_time_of_its_own_waits_for_that(world):
+    job = b.submitted(world["alice"], b.merge_body(world["models"], not_before="2026-03-02T14:00:00Z"))
+    b.ticked()
+    html = page(job)
+    assert "Its owner wants it to start later." in html
+    assert "it waits for its time, not for GPUs" in html
+
+
+def test_a_job_without_a_place_in_the_pool_has_no_start_in_sight(world):
+    job = b.submitted(world["alice"], b.merge_body(world["models"]))
+    pool.operate("n1", "cordon", world["admin"], b.NOON)
+    html = page(job)
+    assert "No start in sight" in html
+    assert "nodes or GPUs must come, or come back, first" in html
+
+
+def test_a_job_that_starts_with_the_next_pass_says_now(world):
+    job = b.submitted(world["alice"], b.merge_body(world["models"]))
+    assert '<p class="at">Now</p>' in page(job)
+
+
+def test_a_reason_is_told_without_what_stands_beside_it():
+    numbers = (("need", 4), ("earliest_at_ms", 7), ("gpus_at_most", 2), ("held_for", "x"), ("first", "y"))
+    told = cause(plain(Reason("BUSY", "Too few. It would start now with at most 2 GPUs.", numbers)), {"x": "mine"})
+    assert told["message"] == "Too few."
+    assert [(pair["word"], pair["value"]) for pair in told["pairs"]] == [
+        ("needs", 4), ("held for", "mine"), ("the first of them", "a job of another project"),
+    ]  # fmt: skip
+
+
+def span(low, at, high) -> Span:
+    return Span(*(b.NOON + timedelta(minutes=m) for m in (at, low, high)), b.NOON)
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (Foretold(span(60, 90, 200), rank=4), "the latest if what is ahead runs to its time limits"),
+        (Foretold(span(60, 60, 60), rank=4), "A job ahead of it, or a later one of higher priority"),
+        (Foretold(span(60, 60, 60), rank=2, promised=True), "Its GPUs are promised to it"),
+        (Foretold(None, rank=2), "The pool as it is now has no place for it"),
+        (Foretold(span(0, 0, 0), promised=True), ""),
+    ],
+)
+def test_the_estimate_says_what_it_rests_on(found, says):
+    told = outlook_words.foretold(found, "job", {}, now=b.NOON)
+    assert bool(told["assumes"]) is bool(says)
+    assert says in told["assumes"]
+
+
+# ---------------------------------------------------------------- the form's preview
+
+
+def preview(world, name="alice", **kw):
+    filled = form(world["models"], **kw)
+    return browser(name).post("/jobs/new/plan/", filled, headers={"HX-Request": "true"})
+
+
+def test_the_form_foretells_a_start_now_with_its_gpus_and_its_share(world):
+    html = " ".join(text(preview(world)).split())
+    assert "It would start now." in html
+    assert "On n1: GPU 0, 1." in html
+    assert "Up to 2.00 GPU-hours." in html
+    assert "What it does to the share" in html
+    assert "<!doctype" not in html
+
+
+def test_the_form_foretells_a_wait_and_what_would_help(world):
+    waits(world)
+    html = text(preview(world, gpu_count="4"))
+    assert "It would wait about 2h 00m" in html
+    assert "With at most 2 GPUs it would start now." in html
+
+
+def test_the_form_does_not_propose_gpus_that_are_promised_to_another_job(world):
+    waits(world)
+    assert "With at most 2 GPUs" not in text(preview(world, gpu_count="4", max_duration="2h"))
+
+
+def test_the_form_says_what_would_never_start(world):
+    html = text(preview(world, gpu_count="5"))
+    assert "It would never start" in html
+    assert "ask for at most 4" in html
+
+
+def test_the_form_says_what_would_be_refused_in_its_own_words(world):
+    html = text(preview(world, gpu_count="many"))
+    assert "It would be refused" in html
+    assert "GPUs must be" in html
+
+
+def test_without_scripts_the_preview_comes_with_the_form_as_it_was_filled(world):
+    html = text(browser().post("/jobs/new/plan/", form(world["models"], name="mine")))
+    assert "It would start now." in html
+    assert 'value="mine"' in html
+    wrong = browser().post("/jobs/new/plan/", form(world["models"], gpu_count="many"))
+    assert (wrong.status_code, "GPUs must be" in text(wrong)) == (422, True)
+
+
+def test_previewing_submits_nothing(world):
+    preview(world)
+    assert jobs.queries.filtered(world["alice"], {}).count() == 0
+    assert browser().get("/jobs/new/plan/").status_code == 405
+
+
+def test_the_preview_names_whom_it_would_stop(world, monkeypatch):
+    read = load.snapshot
+    monkeypatch.setattr(load, "snapshot", lambda now: replace(read(now), can_preempt=True))
+    b.running(world["alice"], world["models"], gpu_count=4, name="in-the-way")
+    html = text(preview(world, "admin", gpu_count="4", priority="Critical", purpose="regression_gate"))
+    assert "once 1 running job made room" in html
+    assert "<bdi>in-the-way</bdi>" in html
+    assert "4 GPUs, loses 0.13 GPU-hours" in html
+
+
+def test_the_page_shows_a_plan_of_every_kind_of_change():
+    # What the core may propose has a sentence, and a link wherever the form has the field.
+    fields = [{"gpu_count": 2}, {"max_duration": 600}, {"gpu_memory_min": "81920MiB"},
+              {"nvlink_required": False, "nvlink_exclusive": False}, {"required_level": None}]  # fmt: skip
+    told = [outlook_words._help(whatif.Change("a change", b.NOON, each), again="j") for each in fields]
+    assert [bool(each["link"]) for each in told] == [True, True, True, True, False]
