@@ -9,7 +9,17 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
-WITHOUT_DATABASE = {"up", "migrate", "help", "check", "collectstatic", "makemigrations", "spectacular", "test", "simulate"}
+WITHOUT_DATABASE = {
+    "up",
+    "migrate",
+    "help",
+    "check",
+    "collectstatic",
+    "makemigrations",
+    "spectacular",
+    "test",
+    "simulate",
+}
 
 
 def missing_database() -> Path | None:

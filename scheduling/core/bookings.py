@@ -8,10 +8,12 @@ durations of a shape may start now is one number.
 from __future__ import annotations
 
 from bisect import insort
+from operator import attrgetter
 
 from scheduling.core.room import NO_PINS, Pins
 
 NEVER = 1 << 62
+_by_start = attrgetter("start_ms")
 
 
 class Booking:
@@ -26,9 +28,6 @@ class Booking:
         self.gpus, self.cells, self.start_ms, self.end_ms = gpus, cells, start_ms, end_ms
         self.window, self.project = window, project
 
-    def __lt__(self, other: Booking) -> bool:
-        return self.start_ms < other.start_ms
-
 
 class Bookings:
     """All promises of one cycle, for jobs of one project or of all projects alike."""
@@ -38,7 +37,7 @@ class Bookings:
         self._node_of, self.now_ms = node_of, now_ms
         self._windows = [window for window in windows if window.end_ms > now_ms]
         self.reservations: list[Booking] = []
-        self.by_project = any(window.project is not None for window in self._windows)
+        self.by_project = bool(self._windows) and any(window.project is not None for window in self._windows)
         self._lists: dict[str, list[Booking]] = {}
         self._pins: dict[tuple[str, int], Pins] = {}
 
@@ -46,7 +45,7 @@ class Bookings:
         """One reservation more."""
         self.reservations.append(booking)
         for listed in self._lists.values():
-            insort(listed, booking)
+            insort(listed, booking, key=_by_start)
         self._pins.clear()
 
     def remove(self, booking: Booking) -> None:
@@ -58,6 +57,8 @@ class Bookings:
 
     def windows_for(self, project: str) -> list[Booking]:
         """The windows that close GPUs to this project's jobs, by their start."""
+        if not self._windows:
+            return []
         return [window for window in self.blocking(project) if window.window]
 
     def blocking(self, project: str) -> list[Booking]:
@@ -65,8 +66,10 @@ class Bookings:
         key = project if self.by_project else ""
         found = self._lists.get(key)
         if found is None:
+            if not self._windows and not self.reservations:
+                return []
             windows = [each for each in self._windows if each.project is None or each.project != project]
-            found = self._lists[key] = sorted([*windows, *self.reservations])
+            found = self._lists[key] = sorted([*windows, *self.reservations], key=_by_start)
         return found
 
     def pins(self, project: str, duration_ms: int) -> Pins:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.core.bookings import NEVER, Booking, Bookings
-from scheduling.core.ordering import Order, Source, first_of, rank_key
-from scheduling.core.placement import find
-from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Reservation, Scores, Start, Unnominate
-from scheduling.core.preemption import choose_victims, evictable, grace_ms
-from scheduling.core.promises import Promise, Promises
-from scheduling.core.reservations import Asked, earliest
+from scheduling.core.bookings import Booking, Bookings
+from scheduling.core.ordering import Source, rank_key
+from scheduling.core.placement import find, is_out_of_question, is_told_by_counts
+from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Scores, Start, Unnominate
+from scheduling.core.preemption import choose_victims
+from scheduling.core.promises import Promise, Promises, new_promise
 from scheduling.core.room import NO_PINS
-from scheduling.core.waiting import ENDLESS, LevelQueue, Nest, Queued, Shape
+from scheduling.core.turns import Turns
+from scheduling.core.waiting import ENDLESS, LevelQueue, Queued, Shape
 
 if TYPE_CHECKING:
     from scheduling.core.held import Nominee
@@ -34,7 +34,7 @@ class Cycle:
         self.preempts: list[Preempt] = []
         self.nominations: list[Nominate] = []
         self.unnominations: list[Unnominate] = []
-        self._promises = Promises(scheduler.promises, scheduler.releases, now_ms)
+        self._promises = Promises(self.number, scheduler.releases, now_ms)
         self.scores: dict[str, Scores] = {}
         self._with_scores = with_scores
         self.bookings = Bookings(scheduler.inventory.node_of, scheduler.windows, now_ms=now_ms)
@@ -44,6 +44,8 @@ class Cycle:
         self.taken: dict[int, int] = {}  # by cell: what was free and is so no more
         self.returning: dict[int, int] = {}  # by cell: what is being taken back
         self._fruitless: set[object] = set()
+        self._rest: list[int] = []  # the levels yet to be looked at, the next one last
+        self._all = not scheduler.only_starts  # whether reservations on which no start depends are made too
 
     def run(self) -> Plan:
         """The plan, applied to the scheduler."""
@@ -64,10 +66,8 @@ class Cycle:
             self._continue(nominee)
         backfill = scheduler.policy.backfill
         self.aged = scheduler.waiting.older_than(now - round(backfill.aged_after_s * 1000), backfill.aged_reservations)
-        for level in sorted(scheduler.waiting.levels, reverse=True):
-            self._level(level)
-        scheduler.promises = self._promises.made
-        scheduler.releases.mark()
+        self._rest = sorted(scheduler.waiting.levels)
+        self._go_on()
         return Plan(
             now_ms=now,
             lose_nodes=self.back.lose_nodes,
@@ -77,7 +77,7 @@ class Cycle:
             nominations=tuple(self.nominations),
             unnominations=tuple(self.unnominations),
             expired=expired,
-            reservations=tuple(promise.reservation for promise in self._promises.made),
+            reservations=tuple([promise.reservation for promise in self._promises.made]),
             scores=self.scores,
             alarms=self.back.alarms,
         )
@@ -108,112 +108,116 @@ class Cycle:
 
     # The queue
 
-    def _level(self, value: int) -> None:
-        slots = self.scheduler.policy.backfill.reservations_per_level
-        self.promised[value] = []
-        if slots <= 1 and self._only_promises(self.scheduler.waiting.levels[value], value, slots):
-            return
-        while True:
+    def _go_on(self) -> None:
+        """The rest of the levels is decided, as far as any start depends on it."""
+        while self._rest and self._level(self._rest[-1]):
+            self._rest.pop()
+
+    def _finish(self) -> None:
+        """The reservations that were left out are made."""
+        self._all = True
+        self._go_on()
+
+    def _level(self, value: int) -> bool:
+        """Whether the level was decided; False when nothing in it or below it can start any more."""
+        backfill = self.scheduler.policy.backfill
+        promised = self.promised.setdefault(value, [])
+        again: bool | None = True
+        while again:
             level = self.scheduler.waiting.levels.get(value)
             if level is None:
-                return
-            sources = self._sources(level, value, slots)
-            if not sources:
-                return
-            order = Order(sources, self.scheduler.share, self.number)
-            slots, again = self._drain(order, level, slots)
-            if not again:
-                return
-
-    def _only_promises(self, level: LevelQueue, value: int, slots: int) -> bool:
-        """The short way through a level of which nothing fits now; False, with nothing decided, when that is not so.
-
-        Nobody starts, so nobody is charged and the order stands: only the first job that needs several GPUs and those
-        that wait too long are asked for.
-        """
-        if level.may_evict:
-            return False
-        longest = self.longest
-        for shape, nest in level.shapes.items():
-            if longest(shape) >= nest.shortest_ms:
+                return True
+            sources = self._sources(level)
+            if not sources and self._is_idle_below(value):
                 return False
-        share = self.scheduler.share
-        first = first_of(level.multi, share, self.number) if slots else None
-        asked = [queued for queued in self.aged if queued.level == value]
-        if first is not None and first not in asked:
-            asked.append(first)
-        if len(asked) > 1:
-            asked.sort(key=lambda queued: rank_key(queued.job, share))
-        for queued in asked:
-            if queued is first:
-                if not self._promise(queued):
+            slots = backfill.reservations_per_level - len(promised)
+            again = self._decide(self._turns(sources, level, value, slots=slots), level, slots)
+        return again is not None
+
+    def _sources(self, level: LevelQueue) -> list[Source]:
+        """The lines of the shapes of which something fits; all of them where jobs may evict."""
+        if level.may_evict:
+            return [(nest, None) for nest in level.shapes.values()]
+        longest = self.longest
+        return [(nest, shape) for shape, nest in level.shapes.items() if longest(shape) >= nest.shortest_ms]
+
+    def _is_idle_below(self, value: int) -> bool:
+        """Whether the reservations of this level may be left out, as nothing below it can start any more."""
+        if self._all:
+            return False
+        levels = self.scheduler.waiting.levels
+        for lower in self._rest:
+            level = levels.get(lower)
+            if lower >= value or level is None:
+                continue
+            if level.may_evict:
+                return False
+            for shape, nest in level.shapes.items():
+                if self.longest(shape) >= nest.shortest_ms:
                     return False
-                self.promised[value].append(queued)
-            elif self._promise(queued):
-                self.promised_to_aged.append(queued)
         return True
 
-    def _sources(self, level: LevelQueue, value: int, slots: int) -> list[Source]:
-        """The lines whose jobs may be decided now: of shapes that fit, and those in which every job is asked."""
+    def _turns(self, sources: list[Source], level: LevelQueue, value: int, *, slots: int) -> Turns:
+        """The jobs that are looked at: those that fit, and those that may get a reservation."""
+        share, number = self.scheduler.share, self.number
         if level.may_evict:
-            return [Source(nest, None) for nest in level.shapes.values()]
-        found: list[Source] = []
-        multi = slots > 0 and level.multi.count > 0
-        if multi:
-            found.append(Source(level.multi, None))
-        for shape, nest in level.shapes.items():
-            if not (multi and shape.multi) and self.longest(shape) >= nest.shortest_ms:
-                found.append(Source(nest, shape))
+            return Turns(sources, share, number, multi=None, aged=[])
+        multi = level.multi if slots > 0 and level.multi.count else None
         aged = [queued for queued in self.aged if queued.level == value and queued.here]
-        if aged:
-            nest = Nest()
-            for queued in aged:
-                nest.add(queued)
-            found.append(Source(nest, None))
-        return found
+        return Turns(sources, share, number, multi=multi, aged=aged)
 
-    def _drain(self, order: Order, level: LevelQueue, slots: int) -> tuple[int, bool]:
-        """Decides the jobs in their order; (reservations left for the level, whether the sources must be made anew)."""
+    def _decide(self, turns: Turns, level: LevelQueue, slots: int) -> bool | None:
+        """Decides the jobs in their turn; whether turns must be found anew, None when nothing can start any more."""
         scheduler = self.scheduler
-        while (queued := order.peek()) is not None:
+        while (queued := turns.next()) is not None:
             shape = queued.shape
             if self._places(queued):
                 if self._opened(queued):
-                    return slots, True
-                order.charged(queued.owner)
+                    return True
+                turns.charged(queued.owner)
+                if not self._all and not turns.any_fits(self.longest) and self._is_idle_below(queued.level):
+                    return None
                 continue
             everyone = level.may_evict > 0 or queued in self.aged
-            multi = shape.multi
-            if not everyone and not (multi and slots > 0):
+            reserves = slots > 0 and shape.multi
+            if not everyone and not reserves:
                 self._measure(shape)
+                if not self._all and not turns.any_fits(self.longest) and self._is_idle_below(queued.level):
+                    return None
                 continue
             queued.judged = self.number
             if level.may_evict and scheduler.may_evict(queued.job) and self._evict(queued):
-                order.charged(queued.owner)
+                turns.charged(queued.owner)
                 continue
             if self._promises.of(queued) is not None:
                 continue
-            if multi and slots > 0:
+            if reserves:
                 if self._promise(queued):
                     self.promised[queued.level].append(queued)
                     slots -= 1
-                    if slots == 0 and not level.may_evict:
-                        return slots, True
+                    if slots == 0:
+                        turns.no_more_multi()
             elif queued in self.aged and self._promise(queued):
                 self.promised_to_aged.append(queued)
-        return slots, False
+        return False
 
     def _places(self, queued: Queued) -> bool:
         """Whether the job was started."""
         scheduler, shape = self.scheduler, queued.shape
-        if shape.cycle == self.number and shape.fits_up_to < 0 and not shape.is_grouped:
+        too_long = shape.cycle == self.number and queued.duration_ms > shape.fits_up_to
+        # Capacity only shrinks within a cycle, unless a reservation is taken back or a partner starts.
+        if too_long and not shape.is_grouped and (shape.fits_up_to < 0 or not self._promises.dropped):
             return False
-        self.refresh(shape)
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
+        if pins is shape.spot_pins and shape.cycle == self.number and shape.changes == scheduler.changes:
+            self._start(queued, shape.spot)
+            return True
+        self.refresh(shape)
         place = find(scheduler.room, shape.wanted, pins)
         if place is None:
             if pins is NO_PINS:
                 shape.cycle, shape.changes, shape.fits_up_to = self.number, scheduler.changes, -1
+                shape.spot_pins = None
             return False
         self._start(queued, place)
         return True
@@ -262,75 +266,49 @@ class Cycle:
 
     def longest(self, shape: Shape) -> int:
         """The longest duration of the shape that may start now: ``ENDLESS`` for any, -1 for none."""
-        if shape.cycle == self.number and shape.changes == self.scheduler.changes:
-            return shape.fits_up_to
-        if shape.cycle == self.number and shape.fits_up_to < 0 and not shape.is_grouped:
-            return -1  # capacity only shrinks within a cycle
+        if shape.cycle == self.number:
+            if shape.changes == self.scheduler.changes:
+                return shape.fits_up_to
+            if shape.fits_up_to < 0 and not shape.is_grouped:
+                return -1  # capacity only shrinks within a cycle
         return self._measure(shape)
 
     def _measure(self, shape: Shape) -> int:
         self.refresh(shape)
         shape.cycle, shape.changes = self.number, self.scheduler.changes
-        shape.fits_up_to = self._longest(shape)
-        return shape.fits_up_to
+        shape.spot_pins = None
+        out = is_out_of_question(self.scheduler.room, shape.wanted)
+        shape.fits_up_to = found = -1 if out else self._longest(shape)
+        return found
 
     def _longest(self, shape: Shape) -> int:
         room, wanted, bookings = self.scheduler.room, shape.wanted, self.bookings
-        if find(room, wanted) is None:
-            return -1
         count = len(bookings.blocking(shape.project))
-        if count == 0 or find(room, wanted, bookings.first_pins(shape.project, count)) is not None:
-            return ENDLESS
-        for place in range(count - 1, -1, -1):
-            if place == 0 or find(room, wanted, bookings.first_pins(shape.project, place)) is not None:
-                longest = bookings.longest(shape.project, place)
-                return longest if longest > 0 else -1
-        raise AssertionError("without any promise it fits, as was just seen")
+        if count and not is_told_by_counts(room, wanted) and find(room, wanted) is None:
+            return -1
+        for place in range(count, -1, -1):
+            pins = bookings.first_pins(shape.project, place)
+            spot = find(room, wanted, pins)
+            if spot is None:
+                continue
+            shape.spot, shape.spot_pins = spot, pins
+            longest = ENDLESS if place == count else bookings.longest(shape.project, place)
+            return longest if longest > 0 else -1
+        return -1
 
     # Promises
 
     def _promise(self, queued: Queued) -> bool:
         """Whether the job got a reservation at its earliest start."""
-        promise = self._promises.standing(queued) or self._new_promise(queued)
+        promise = self._promises.standing(queued)
         if promise is None:
-            return False
-        self._promises.add(promise)
-        self.bookings.add(promise.booking)
+            self.refresh(queued.shape)
+            promise = new_promise(self.scheduler, self.bookings, queued, now_ms=self.now_ms)
+            if promise is None:
+                return False
+        self.bookings.add(self._promises.add(promise).booking)
         self.scheduler.changes += 1
         return True
-
-    def _new_promise(self, queued: Queued) -> Promise | None:
-        """The earliest start by the expected releases, past the promises made before."""
-        scheduler, shape = self.scheduler, queued.shape
-        self.refresh(shape)
-        asked = Asked(shape.wanted, queued.owner[1], queued.duration_ms)
-        asked.patience_ms = round(scheduler.policy.backfill.rack_patience_s * 1000)
-        evicts = scheduler.may_evict(queued.job)
-        if evicts:
-            asked.sooner = self._sooner(queued)
-        found = earliest(scheduler.room, scheduler.releases, self.bookings, asked)
-        if found is None:
-            return None
-        start, gpus = max(found[0], self.now_ms), sorted(found[1])
-        inventory = scheduler.inventory
-        end = start + queued.duration_ms
-        cells = inventory.cells_of_gpus(gpus)
-        return Promise(
-            queued,
-            Booking(gpus, cells, start, end_ms=end),
-            frozenset(inventory.node_of[cell] for cell in cells),
-            Reservation(queued.id, start, end, inventory.names(gpus)),
-            lasting=not (evicts or shape.is_grouped or shape.lax_from_ms or scheduler.windows),
-        )
-
-    def _sooner(self, queued: Queued) -> dict[int, int]:
-        """The GPUs the job may take from others, with the instant by which their holders would have saved (4.3.6)."""
-        return {
-            gpu: self.now_ms + grace_ms(self.scheduler, held)
-            for held in evictable(self.scheduler, queued)
-            for gpu in held.gpus
-            if self.scheduler.releases.at[gpu] < NEVER
-        }
 
     def _evict(self, queued: Queued) -> bool:
         """Whether victims were found: they are asked to stop, and exactly the GPUs needed are kept for the job."""
@@ -389,14 +367,16 @@ class Cycle:
         multi = shape.multi
         backfill = scheduler.policy.backfill
         if multi and backfill.reservations_per_level > 0:
+            self._finish()
+        if multi and backfill.reservations_per_level > 0:
             holders = self.promised.get(queued.level, [])
             if len(holders) < backfill.reservations_per_level:
                 return False
             last = holders[backfill.reservations_per_level - 1]
             if rank_key(queued.job, scheduler.share) < rank_key(last.job, scheduler.share):
                 return False
-        place = find(scheduler.room, shape.wanted)
-        if place is None:
+        if is_out_of_question(scheduler.room, shape.wanted) or find(scheduler.room, shape.wanted) is None:
             return True
+        self._finish()
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
         return find(scheduler.room, shape.wanted, pins) is None

@@ -10,6 +10,7 @@ import heapq
 import math
 from collections.abc import Iterable
 
+from scheduling.core.decay import interval
 from scheduling.core.ledger import MICRO, Clock, Entity, Key, Ledger
 from scheduling.core.plan import Score, Scores
 from scheduling.core.policy import Policy
@@ -44,11 +45,13 @@ def billing_micro(policy: Policy, gpus: Iterable[Gpu]) -> int:
 class Run:
     """Something that consumes: a running job, or one whose GPUs are being freed."""
 
-    __slots__ = ("end_ms", "ending", "micro", "owner", "start_ms")
+    __slots__ = ("end_ms", "ending", "entities", "micro", "owner", "start_ms", "weight")
 
     def __init__(self, owner: Owner, micro: int, start_ms: int, *, end_ms: int) -> None:
         self.owner, self.micro, self.start_ms, self.end_ms = owner, micro, start_ms, end_ms
         self.ending = False
+        self.weight = 0  # of its start, by the clock
+        self.entities: tuple[Entity, ...] = ()  # of its owner; filled when it starts
 
 
 class FairShare:
@@ -72,6 +75,7 @@ class FairShare:
             usage.user, lambda key: policy.user_weights.get(key, 1.0), lambda key: self.projects.target(key[0]),
             family=lambda key: key[0], clock=self.clock,
         )  # fmt: skip
+        self._entities_of: dict[Owner, tuple[Entity, Entity, Entity]] = {}
         self._runs: dict[Run, None] = {}
         self._ends: list[tuple[int, int, Run]] = []
         self._count = 0
@@ -104,8 +108,9 @@ class FairShare:
             for entity in self._entities():
                 entity.rebase(clock)
             for run in self._runs:
-                for entity in self._of(run.owner):
-                    entity.starts += clock.weight_of_start(run.micro, run.start_ms)
+                run.weight = clock.weight_of_start(run.micro, run.start_ms)
+                for entity in run.entities:
+                    entity.starts += run.weight
         ends = self._ends
         while ends and ends[0][0] <= now_ms:
             end, _, run = heapq.heappop(ends)
@@ -115,32 +120,55 @@ class FairShare:
     def join(self, owner: Owner) -> bool:
         """A job of ``owner`` waits or runs; True when targets moved."""
         queue, project, user = owner
-        moved = self.queues.join(queue), self.projects.join(project), self.users.join((project, user))
-        if any(moved):
-            self.clock.targets_moved()
-        return any(moved)
+        of_queue, of_project, of_user = self._of(owner)
+        of_queue.members += 1
+        of_project.members += 1
+        of_user.members += 1
+        # Of all who are active the user is the last to become so: he is new if any of the three is.
+        if of_user.members > 1 and of_queue.members > 1:
+            return False
+        if of_queue.members == 1:
+            self.queues.activate(queue)
+        if of_project.members == 1:
+            self.projects.activate(project)
+        if of_user.members == 1:
+            self.users.activate((project, user))
+        self.clock.targets_moved()
+        return True
 
     def leave(self, owner: Owner) -> None:
         """A job of ``owner`` neither waits nor runs any more."""
         queue, project, user = owner
-        moved = self.queues.leave(queue), self.projects.leave(project), self.users.leave((project, user))
-        if any(moved):
-            self.clock.targets_moved()
+        of_queue, of_project, of_user = self._of(owner)
+        of_queue.members -= 1
+        of_project.members -= 1
+        of_user.members -= 1
+        if of_user.members and of_queue.members:
+            return
+        if not of_queue.members:
+            self.queues.retire(queue)
+        if not of_project.members:
+            self.projects.retire(project)
+        if not of_user.members:
+            self.users.retire((project, user))
+        self.clock.targets_moved()
 
     def start(self, run: Run, *, this_cycle: bool = False) -> None:
         """What ``run`` uses counts from its start on, and what it may still use according to the policy (D5)."""
         clock = self.clock
         self._runs[run] = None
-        weight = clock.weight_of_start(run.micro, run.start_ms)
+        micro = run.micro
+        weight = run.weight = clock.weight_of_start(micro, run.start_ms)
         mode = self._policy.in_flight
         ending = (mode == "full" or (mode == "cycle" and this_cycle)) and run.end_ms > clock.now_ms
-        for entity in self._of(run.owner):
+        run.entities = self._of(run.owner)
+        for entity in run.entities:
             entity.tick = -1
-            entity.micro += run.micro
+            entity.micro += micro
             entity.starts += weight
             if ending:
-                entity.ending += run.micro
-                entity.end_sum += run.micro * run.end_ms
+                entity.ending += micro
+                entity.end_sum += micro * run.end_ms
         if ending:
             run.ending = True
             if mode == "full":
@@ -151,15 +179,15 @@ class FairShare:
 
     def stop(self, run: Run) -> None:
         """``run`` uses nothing from now on; what it used fades from here."""
-        clock = self.clock
+        clock, now = self.clock, self.clock.now_ms
         self._stop_ending(run)
         del self._runs[run]
-        weight = clock.weight_of_start(run.micro, run.start_ms)
-        for entity in self._of(run.owner):
+        used = interval(run.micro / MICRO, run.start_ms, now, now, half_life_ms=clock.half_life_ms)
+        for entity in run.entities:
             entity.tick = -1
             entity.micro -= run.micro
-            entity.starts -= weight
-            entity.settle(run.micro, run.start_ms, clock)
+            entity.starts -= run.weight
+            entity.settle(used, clock)
 
     def retime(self, run: Run, end_ms: int) -> None:
         """``run`` may go on until ``end_ms``."""
@@ -167,7 +195,7 @@ class FairShare:
         run.end_ms = end_ms
         if self._policy.in_flight == "full" and end_ms > self.clock.now_ms:
             run.ending = True
-            for entity in self._of(run.owner):
+            for entity in run.entities:
                 entity.tick = -1
                 entity.ending += run.micro
                 entity.end_sum += run.micro * end_ms
@@ -189,14 +217,18 @@ class FairShare:
     def _stop_ending(self, run: Run) -> None:
         if run.ending:
             run.ending = False
-            for entity in self._of(run.owner):
+            for entity in run.entities:
                 entity.tick = -1
                 entity.ending -= run.micro
                 entity.end_sum -= run.micro * run.end_ms
 
     def _of(self, owner: Owner) -> tuple[Entity, Entity, Entity]:
-        queue, project, user = owner
-        return self.queues.entity(queue), self.projects.entity(project), self.users.entity((project, user))
+        found = self._entities_of.get(owner)
+        if found is None:
+            queue, project, user = owner
+            found = self.queues.entity(queue), self.projects.entity(project), self.users.entity((project, user))
+            self._entities_of[owner] = found
+        return found
 
     def _entities(self) -> Iterable[Entity]:
         yield from self.queues.entities.values()
@@ -233,15 +265,7 @@ class FairShare:
         entity, clock = ledger.entity(key), self.clock
         if entity.version != clock.version:
             entity.version, entity.target = clock.version, ledger.target(key)
-        target = entity.target
-        if target > 0.0:
-            consumed = entity.consumed(clock) * MICRO + entity.in_flight(clock)
-            # Rounded, so that equal sums tie whatever the weights.
-            entity.ratio = round(consumed / (target * MICRO), 12)
-        else:
-            entity.ratio = math.inf
-        entity.tick = clock.tick
-        return entity.ratio
+        return entity.read(clock)
 
     def scores(self, owner: Owner, priority: int) -> Scores:
         """What is shown on a job of this owner and priority: the three ledgers as they stand now."""

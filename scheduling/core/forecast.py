@@ -12,22 +12,15 @@ NODE, CELL, WHOLE = range(3)
 class Releases:
     """By when each GPU is free: 0 for now, ``NEVER`` for one that takes no work; instants in ms.
 
-    Since the last :meth:`mark`, ``later`` are the nodes where something is free later than was expected, and
-    ``sooner`` is True when something is free sooner than that, other than by its time having come.
+    ``sooner`` counts how often something was expected sooner than before, other than by its time having come.
     """
 
     def __init__(self, room: Room) -> None:
         self.inventory = room.inventory
         self.at = [NEVER] * len(self.inventory.gpus)
         self.log: list[int] = []  # cells
-        self.later: set[int] = set()
-        self.sooner = True
+        self.sooner = 0
         self._forecasts: dict[tuple[View, int, int], Forecast] = {}
-
-    def mark(self) -> None:
-        """What is expected now is what later changes are told against."""
-        self.later.clear()
-        self.sooner = False
 
     def set(self, gpus: list[int], instant: int, now_ms: int) -> None:
         """These GPUs are free by ``instant``."""
@@ -36,13 +29,12 @@ class Releases:
         for gpu in gpus:
             before = at[gpu]
             at[gpu] = instant
-            if instant > before:
-                self.later.add(self.inventory.node_of[cell_of[gpu]])
-            elif before > now_ms and instant < before:
-                self.sooner = True
-            if cell_of[gpu] != last:
-                last = cell_of[gpu]
-                log.append(last)
+            if instant < before and before > now_ms:
+                self.sooner += 1
+            cell = cell_of[gpu]
+            if cell != last:
+                last = cell
+                log.append(cell)
         if len(log) > 8192:
             for forecast in self._forecasts.values():
                 forecast.sync()

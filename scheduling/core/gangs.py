@@ -31,19 +31,19 @@ class _Scope:
 def find_gang(room: Room, wanted: Wanted, pins: Pins, *, wishes: int) -> list[int] | None:
     """The GPUs of the gang, node by node, the remainder's last; None when it doesn't fit."""
     everything = room.view(wanted, wishes=wishes)
-    if not _is_possible(everything, wanted):
+    if not is_possible(everything, wanted):
         return None
     sizes: Sequence[int | None] = (*everything.sizes, None) if len(everything.sizes) > 1 else (None,)
     for memory in sizes:
         view = room.view(wanted, wishes=wishes, memory=memory)
-        if _is_possible(view, wanted):
+        if is_possible(view, wanted):
             place = _in_view(room, view, wanted, pins)
             if place is not None:
                 return place
     return None
 
 
-def _is_possible(view: View, wanted: Wanted) -> bool:
+def is_possible(view: View, wanted: Wanted) -> bool:
     """False when too few nodes have enough, whatever is pinned: the cheap answer for most that wait."""
     view.with_nodes()
     found = 0

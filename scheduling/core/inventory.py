@@ -39,6 +39,8 @@ class Inventory:
         self.group_cells: dict[str, list[int]] = defaultdict(list)
         for (node, group), gpus in sorted(found.items(), key=lambda item: item[0]):
             self._add_cell(node, group, gpus)
+        self.uuids = [gpu.uuid for gpu in self.gpus]  # by GPU, as its node's name
+        self.node_names = [gpu.node for gpu in self.gpus]
         self.whole_group = [group != "" and len(self.group_cells[group]) == 1 for group in self.group_of]
         self.spanning = sorted(group for group, cells in self.group_cells.items() if len(cells) > 1)
         self.memory_sizes = sorted({gpu.memory_mib for gpu in self.gpus})
@@ -76,15 +78,18 @@ class Inventory:
     def cells_of_gpus(self, gpus: list[int]) -> dict[int, int]:
         """The GPUs as a mask per cell."""
         masks: dict[int, int] = {}
+        cell_of, first = self.cell_of, self.first
         for gpu in gpus:
-            cell = self.cell_of[gpu]
-            masks[cell] = masks.get(cell, 0) | 1 << gpu - self.first[cell]
+            cell = cell_of[gpu]
+            masks[cell] = masks.get(cell, 0) | 1 << gpu - first[cell]
         return masks
 
     def gpus_in(self, cell: int, mask: int) -> list[int]:
         """The GPUs of a cell that are in the mask, in canonical order."""
-        found = []
         first = self.first[cell]
+        if mask == self.full[cell]:
+            return list(range(first, first + self.size[cell]))
+        found = []
         while mask:
             low = mask & -mask
             found.append(first + low.bit_length() - 1)
@@ -93,8 +98,10 @@ class Inventory:
 
     def names(self, gpus: list[int]) -> tuple[str, ...]:
         """The UUIDs of GPUs given by index."""
-        return tuple(self.gpus[gpu].uuid for gpu in gpus)
+        uuids = self.uuids
+        return tuple([uuids[gpu] for gpu in gpus])
 
     def nodes_of(self, gpus: list[int]) -> tuple[str, ...]:
         """The names of the nodes of GPUs given by index, each once, in the order in which they occur."""
-        return tuple(dict.fromkeys(self.gpus[gpu].node for gpu in gpus))
+        names = self.node_names
+        return tuple(dict.fromkeys([names[gpu] for gpu in gpus]))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
-from scheduling.core.decay import decay, interval
+from scheduling.core.decay import decay
 from scheduling.core.snapshot import Account
 
 Key = TypeVar("Key", bound=Hashable)
@@ -26,13 +26,13 @@ class Clock:
     counts now. Sums over s are kept as ``2^((s - base) / H)``; ``base`` depends on the instant alone.
     """
 
-    __slots__ = ("base_ms", "factor", "half_life_ms", "now_ms", "scale", "tick", "version")
+    __slots__ = ("base_ms", "factor", "half_life_ms", "now_ms", "scale", "start_factor", "tick", "version")
 
     def __init__(self, half_life_ms: int, now_ms: int) -> None:
         self.half_life_ms = half_life_ms
         self.scale = half_life_ms / math.log(2.0)
         self.now_ms = self.base_ms = 0
-        self.factor = 1.0
+        self.factor = self.start_factor = 1.0
         self.tick = 0  # moves with every instant, and when targets move
         self.version = 0  # moves when targets move
         self.move(now_ms)
@@ -46,14 +46,15 @@ class Clock:
         span = _BASE_HALF_LIVES * self.half_life_ms
         base = now_ms // span * span
         self.factor = float(2.0 ** (-(now_ms - base) / self.half_life_ms))
+        self.start_factor = self.factor / _FRACTION
         moved, self.base_ms = base != self.base_ms, base
         return moved
 
-    def at_base(self, account: Account) -> float:
-        """What the account would have held at the base, had it faded from there: times ``factor`` it is that of now."""
+    def at_base(self, gpu_ms: float, settled_ms: int) -> float:
+        """What an account would have held at the base, had it faded from there: times ``factor`` it is that of now."""
         if self.half_life_ms <= 0:
-            return account.gpu_ms
-        return account.gpu_ms * float(2.0 ** ((account.settled_ms - self.base_ms) / self.half_life_ms))
+            return gpu_ms
+        return gpu_ms * float(2.0 ** ((settled_ms - self.base_ms) / self.half_life_ms))
 
     def targets_moved(self) -> None:
         """Somebody has become active, or is so no more."""
@@ -70,20 +71,20 @@ class Clock:
         """GPU-ms that ``micro`` millionths of GPUs have used since their starts, as they count now."""
         if self.half_life_ms <= 0:
             return (micro * self.now_ms - starts) / MICRO
-        return self.scale * (micro - starts * self.factor / _FRACTION) / MICRO
+        return self.scale * (micro - starts * self.start_factor) / MICRO
 
 
 class Entity:
     """One queue, project or user: what it consumed, what runs, and what that may still consume."""
 
     __slots__ = (
-        "end_sum", "ending", "faded", "members", "micro", "planned", "ratio", "settled", "starts", "target", "tick",
-        "version",
+        "end_sum", "ending", "faded", "members", "micro", "planned", "ratio", "settled_gpu_ms", "settled_ms", "starts",
+        "target", "tick", "version",
     )  # fmt: skip
 
     def __init__(self, settled: Account, clock: Clock) -> None:
-        self.settled = settled
-        self.faded = clock.at_base(settled)
+        self.settled_gpu_ms, self.settled_ms = settled.gpu_ms, settled.settled_ms
+        self.faded = clock.at_base(settled.gpu_ms, settled.settled_ms)
         self.members = 0  # jobs that wait or run
         self.micro = 0  # millionths of billing weight that run
         self.starts = 0
@@ -104,18 +105,34 @@ class Entity:
         """Millionths of GPU-ms that running and planned jobs may still use."""
         return self.end_sum - self.ending * clock.now_ms + self.planned
 
-    def settle(self, micro: int, start_ms: int, clock: Clock) -> None:
-        """What ran since ``start_ms`` has stopped now: it fades from here on."""
-        settled, half_life = self.settled, clock.half_life_ms
-        kept = decay(settled.gpu_ms, clock.now_ms - settled.settled_ms, half_life)
-        used = interval(micro / MICRO, start_ms, clock.now_ms, clock.now_ms, half_life_ms=half_life)
-        self.settled = Account(kept + used, clock.now_ms)
-        self.faded = clock.at_base(self.settled)
+    def read(self, clock: Clock) -> float:
+        """consumed / target as of now, what may still be consumed included; infinite when the target is 0.
+
+        Rounded, so that equal sums tie whatever the weights.
+        """
+        if self.target > 0.0:
+            # ``consumed`` and ``in_flight`` written out: every pass reads a dozen of these.
+            used = self.faded * clock.factor
+            if self.micro:
+                used += clock.used_since(self.micro, self.starts)
+            flight = self.end_sum - self.ending * clock.now_ms + self.planned
+            self.ratio = round((math.floor(used + 0.5) * MICRO + flight) / (self.target * MICRO), 12)
+        else:
+            self.ratio = math.inf
+        self.tick = clock.tick
+        return self.ratio
+
+    def settle(self, used: float, clock: Clock) -> None:
+        """``used`` GPU-ms, as they count now, are those of something that has stopped now: they fade from here on."""
+        now = clock.now_ms
+        kept = decay(self.settled_gpu_ms, now - self.settled_ms, clock.half_life_ms)
+        self.settled_gpu_ms, self.settled_ms = kept + used, now
+        self.faded = clock.at_base(kept + used, now)
 
     def rebase(self, clock: Clock) -> None:
         """The clock's base has moved; the sum over starts is to be made anew."""
         self.starts = 0
-        self.faded = clock.at_base(self.settled)
+        self.faded = clock.at_base(self.settled_gpu_ms, self.settled_ms)
 
 
 class Ledger(Generic[Key]):
@@ -144,27 +161,17 @@ class Ledger(Generic[Key]):
             found = self.entities[key] = Entity(self._usage.get(key, Account(0.0, self._clock.base_ms)), self._clock)
         return found
 
-    def join(self, key: Key) -> bool:
-        """One job more; True when the entity has become active, so that targets move."""
-        entity = self.entity(key)
-        entity.members += 1
-        if entity.members > 1:
-            return False
+    def activate(self, key: Key) -> None:
+        """The entity counts among the active ones from now on, so that targets move."""
         family = self._family(key)
         self._active.setdefault(family, {})[key] = self._weight(key)
         self._whole.pop(family, None)
-        return True
 
-    def leave(self, key: Key) -> bool:
-        """One job less; True when the entity is no longer active."""
-        entity = self.entities[key]
-        entity.members -= 1
-        if entity.members:
-            return False
+    def retire(self, key: Key) -> None:
+        """The entity is no longer active."""
         family = self._family(key)
         del self._active[family][key]
         self._whole.pop(family, None)
-        return True
 
     def target(self, key: Key) -> float:
         """The entity's target in GPU-ms; 0 when its weight is 0 or it is not active.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from scheduling.core.fairshare import FairShare, Owner
 from scheduling.core.snapshot import WaitingJob
-from scheduling.core.waiting import Line, Nest, Queued, Shape
+from scheduling.core.waiting import ENDLESS, Line, Nest, Queued, Shape
 
 RankKey = tuple[int, float, float, float, int, str]
-ALL = 1 << 62
+# Lines that take part in a cycle: those of a shape, as far as its jobs fit, or all of a nest.
+Source = tuple[Nest, Shape | None]
 
 
 def rank_key(job: WaitingJob, share: FairShare) -> RankKey:
@@ -21,72 +22,54 @@ def rank_key(job: WaitingJob, share: FairShare) -> RankKey:
     return (-job.level_value, *share.ratios(owner), job.submitted_ms, job.id)
 
 
-def first_of(nest: Nest, share: FairShare, cycle: int) -> Queued | None:
-    """The first of all jobs of a nest by :func:`rank_key`, or None when there is none."""
-    best: tuple[float, float] | None = None
-    lines: list[tuple[float, Line]] = []
-    queue_ratio, project_ratio = share.queue_ratio, share.project_ratio
-    for queue, projects in nest.queues.items():
-        first = queue_ratio(queue)
-        for project, users in projects.items():
-            key = (first, project_ratio(project))
-            if best is None or key < best:
-                best, lines = key, []
-            if key == best:
-                if len(nest.queues) == len(projects) == len(users) == 1:
-                    lines += [(0.0, line) for line in users.values()]
-                else:
-                    lines += [(share.user_ratio(project, user), line) for user, line in users.items()]
-    found: tuple[float, int, str, Queued] | None = None
-    for ratio, line in lines:
-        job = line.first(ALL, cycle)
-        if job is not None and (found is None or (ratio, job.submitted_ms, job.id) < found[:3]):
-            found = (ratio, job.submitted_ms, job.id, job)
-    return None if found is None else found[3]
-
-
-class Source:
-    """Lines that take part in a cycle: those of a shape, as far as its jobs fit, or all of a nest."""
-
-    __slots__ = ("nest", "shape")
-
-    def __init__(self, nest: Nest, shape: Shape | None) -> None:
-        self.nest, self.shape = nest, shape
-
-    @property
-    def limit(self) -> int:
-        """The longest duration in ms that takes part."""
-        return ALL if self.shape is None else self.shape.fits_up_to
-
-
 class Order:
-    """The jobs of one level that may be decided in this cycle, the next one by :func:`rank_key` first."""
+    """The jobs of some sources that this cycle has not decided yet, the next one by :func:`rank_key` first."""
+
+    __slots__ = ("_cycle", "_next", "_one_queue", "_pairs", "_ranked", "_share", "_sources")
 
     def __init__(self, sources: list[Source], share: FairShare, cycle: int) -> None:
         self._share, self._sources, self._cycle = share, sources, cycle
-        pairs: dict[tuple[str, str], _Pair] = {}
-        for source in sources:
-            for queue, projects in source.nest.queues.items():
-                for project in projects:
-                    if (queue, project) not in pairs:
-                        pairs[(queue, project)] = _Pair(self, queue, project)
-        queue_ratio, project_ratio = share.queue_ratio, share.project_ratio
-        self._ranked: list[Ranked] = [
-            (queue_ratio(queue), project_ratio(project), queue, project, pair)
-            for (queue, project), pair in pairs.items()
-        ]
-        if len(self._ranked) > 1:
-            self._ranked.sort()
+        self._next: Queued | None = None
+        pairs = [(queue, project) for nest, _ in sources for queue, users in nest.queues.items() for project in users]
+        if len(sources) > 1:
+            pairs = list(dict.fromkeys(pairs))
+        self._pairs: dict[tuple[str, str], _Pair] = {}  # those that were looked into
+        self._one_queue = len({queue for queue, _ in pairs}) == 1
+        if len(pairs) == 1:  # it has nothing to be compared with
+            self._ranked: list[Ranked] = [(0.0, 0.0, *pairs[0])]
+            return
+        project_ratio = share.project_ratio
+        if self._one_queue:
+            self._ranked = [(0.0, project_ratio(project), queue, project) for queue, project in pairs]
+        else:
+            queue_ratio = share.queue_ratio
+            self._ranked = [(queue_ratio(queue), project_ratio(project), queue, project) for queue, project in pairs]
+        self._ranked.sort()
 
     def peek(self) -> Queued | None:
         """The next job, or None when nothing is left."""
+        job = self._next
+        # Only a charge moves the others, so the one found before is next until it is decided or proves too long.
+        if job is None or not job.here or job.judged == self._cycle or not self._takes_part(job):
+            self._next = job = self._found()
+        return job
+
+    def _takes_part(self, job: Queued) -> bool:
+        limited = self._sources[0][1] is not None
+        return not limited or job.duration_ms <= job.shape.fits_up_to
+
+    def _found(self) -> Queued | None:
         best: tuple[float, float] | None = None
         job: Queued | None = None
         empty: list[Ranked] = []
         for ranked in self._ranked:
             if best is not None and (ranked[0], ranked[1]) > best:
                 break
-            head = ranked[4].top()
+            owner = ranked[2:]
+            pair = self._pairs.get(owner)
+            if pair is None:
+                pair = self._pairs[owner] = _Pair(self, *owner)
+            head = pair.top()
             if head is None:
                 empty.append(ranked)
             elif job is None:
@@ -103,32 +86,34 @@ class Order:
     def charged(self, owner: Owner) -> None:
         """A job of this owner was placed: the places of its queue, its project and its user are found anew."""
         charged_queue, charged_project, user = owner
-        queue_ratio, project_ratio = self._share.queue_ratio, self._share.project_ratio
-        ranked = self._ranked
-        for place, (_, _, queue, project, pair) in enumerate(ranked):
+        self._next = None
+        for (_, project), pair in self._pairs.items():
             if project == charged_project:
                 pair.charged(user)
-            elif queue != charged_queue:
-                continue
-            ranked[place] = (queue_ratio(queue), project_ratio(project), queue, project, pair)
-        if len(ranked) > 1:
-            ranked.sort()
+        ranked = self._ranked
+        if len(ranked) <= 1:
+            return
+        one_queue, queue_ratio, project_ratio = self._one_queue, self._share.queue_ratio, self._share.project_ratio
+        for place, (_, _, queue, project) in enumerate(ranked):
+            if project == charged_project or (not one_queue and queue == charged_queue):
+                ranked[place] = (0.0 if one_queue else queue_ratio(queue), project_ratio(project), queue, project)
+        ranked.sort()
 
-    def lines(self, queue: str, project: str) -> dict[str, list[tuple[Line, Source]]]:
+    def lines(self, queue: str, project: str) -> dict[str, list[Limited]]:
         """The users' lines among the sources, but for those in which no job is short enough."""
-        found: dict[str, list[tuple[Line, Source]]] = {}
-        for source in self._sources:
-            projects = source.nest.queues.get(queue)
+        found: dict[str, list[Limited]] = {}
+        for nest, shape in self._sources:
+            projects = nest.queues.get(queue)
             users = projects.get(project) if projects else None
             if not users:
                 continue
-            limit = source.limit
+            limit = ENDLESS if shape is None else shape.fits_up_to
             for user, line in users.items():
                 if line.shortest_ms <= limit:
                     if user in found:
-                        found[user].append((line, source))
+                        found[user].append((line, shape))
                     else:
-                        found[user] = [(line, source)]
+                        found[user] = [(line, shape)]
         return found
 
     @property
@@ -148,11 +133,8 @@ class _Pair:
 
     def __init__(self, order: Order, queue: str, project: str) -> None:
         self._order, self._queue, self._project = order, queue, project
-        self._lines: dict[str, list[tuple[Line, Source]]] | None = None
+        self._lines: dict[str, list[Limited]] | None = None
         self._ranked: list[tuple[float, str]] = []
-
-    def __lt__(self, other: _Pair) -> bool:
-        raise AssertionError("two entries of one queue and project")
 
     def top(self) -> Queued | None:
         """The best user's first job, or None when the project has none left."""
@@ -160,9 +142,11 @@ class _Pair:
         if lines is None:
             lines = self._lines = order.lines(self._queue, project)
             if len(lines) > 1:
-                self._ranked = sorted((order.user_ratio(project, user), user) for user in lines)
+                self._ranked = sorted([(order.user_ratio(project, user), user) for user in lines])
         if len(lines) <= 1:
-            return next((_first(each, order.cycle) for each in lines.values()), None)
+            for line in lines.values():
+                return _first(line, order.cycle)
+            return None
         best: float | None = None
         found: Queued | None = None
         empty: list[tuple[float, str]] = []
@@ -189,14 +173,15 @@ class _Pair:
         self._ranked.sort()
 
 
-def _first(lines: list[tuple[Line, Source]], cycle: int) -> Queued | None:
+def _first(lines: list[Limited], cycle: int) -> Queued | None:
     """The first job of the lines that this cycle has not decided yet."""
     found: Queued | None = None
-    for line, source in lines:
-        job = line.first(source.limit, cycle)
+    for line, shape in lines:
+        job = line.first(ENDLESS if shape is None else shape.fits_up_to, cycle)
         if job is not None and (found is None or job < found):
             found = job
     return found
 
 
-Ranked = tuple[float, float, str, str, _Pair]
+Limited = tuple[Line, Shape | None]
+Ranked = tuple[float, float, str, str]

@@ -5,7 +5,7 @@ Packing tightly, and using up what is already broken, keeps large places whole f
 
 from __future__ import annotations
 
-from scheduling.core.gangs import find_gang, find_spread
+from scheduling.core.gangs import find_gang, find_spread, is_possible
 from scheduling.core.preference import MIXED
 from scheduling.core.room import NO_PINS, Pins, Room, Wanted
 from scheduling.core.view import View, tier_of
@@ -17,8 +17,7 @@ def find(room: Room, wanted: Wanted, pins: Pins = NO_PINS) -> list[int] | None:
     ``pins`` are left out. Preferred rules are dropped from the lightest on. An exclusive job gets a whole group: its
     own GPUs first.
     """
-    request = wanted.request
-    if request.gpu_count > room.free_count:
+    if wanted.count > room.free_count:
         return None
     if not wanted.is_plain:
         for wishes in range(len(wanted.wishes), 0, -1):
@@ -29,8 +28,30 @@ def find(room: Room, wanted: Wanted, pins: Pins = NO_PINS) -> list[int] | None:
     return on_one_node(room, room.view(wanted), wanted, pins)
 
 
+def is_told_by_counts(room: Room, wanted: Wanted) -> bool:
+    """Whether :func:`is_out_of_question` is exact: False then means that it fits as long as nothing is pinned.
+
+    So it is for a job that can only lie in one cell, and for equal parts on any nodes whatever.
+    """
+    if wanted.is_plain:
+        return wanted.need == 1 or wanted.nvlink or not room.inventory.is_split
+    anywhere = not (wanted.remainder or wanted.nvlink or wanted.strict or wanted.wishes)
+    return wanted.is_gang and anywhere and wanted.request.required_level is None
+
+
+def is_out_of_question(room: Room, wanted: Wanted) -> bool:
+    """The cheap answer for most that wait: True when it fits nowhere, whatever is pinned."""
+    if wanted.count > room.free_count:
+        return True
+    if wanted.is_gang:
+        return not wanted.wishes and not is_possible(room.view(wanted), wanted)
+    if is_told_by_counts(room, wanted):
+        return not room.view(wanted).may_fit(wanted.need, nvlink=wanted.nvlink)
+    return False
+
+
 def _find(room: Room, wanted: Wanted, pins: Pins, *, wishes: int) -> list[int] | None:
-    if wanted.request.is_gang:
+    if wanted.is_gang:
         return find_gang(room, wanted, pins, wishes=wishes)
     view = room.view(wanted, wishes=wishes)
     if wanted.exclusive:

@@ -38,8 +38,8 @@ class Wanted:
     """
 
     __slots__ = (
-        "avoid_gpus", "avoid_nodes", "best_rung", "confined", "exclusive", "generation", "is_plain", "need", "nodes",
-        "nvlink", "remainder", "request", "room", "strict", "terms", "view", "wishes",
+        "avoid_gpus", "avoid_nodes", "best_rung", "confined", "count", "exclusive", "generation", "is_gang", "is_plain",
+        "need", "nodes", "nvlink", "remainder", "request", "room", "strict", "terms", "view", "wishes",
     )  # fmt: skip
 
     def __init__(
@@ -52,12 +52,13 @@ class Wanted:
     ) -> None:
         self.request = request
         self.need, self.nodes, self.remainder = request.gpus_per_node, request.node_count, request.remainder
+        self.count, self.is_gang = request.gpu_count, request.is_gang
         self.nvlink = request.nvlink_required
         self.exclusive = request.nvlink_exclusive or (all_exclusive and request.nvlink_required)
         self.terms, self.wishes = request.required_terms, request.preferred_terms
         self.avoid_gpus, self.avoid_nodes = avoid_gpus, avoid_nodes
         # Whether it is one set of GPUs on one node, with nothing to wish for: the common and the quick case.
-        self.is_plain = not (request.is_gang or self.exclusive or request.allow_span or self.wishes)
+        self.is_plain = not (self.is_gang or self.exclusive or request.allow_span or self.wishes)
         self.strict = False
         self.best_rung = 0
         self.confined: tuple[int, ...] | None = None

@@ -19,7 +19,6 @@ from scheduling.core.forecast import Releases
 from scheduling.core.groups import Groups
 from scheduling.core.held import Held, Nominee
 from scheduling.core.plan import Plan
-from scheduling.core.promises import Promise
 from scheduling.core.reclaim import TakenBack
 from scheduling.core.room import Room
 from scheduling.core.shapes import Shapes
@@ -32,7 +31,8 @@ NOTHING_TAKEN_BACK = TakenBack((), (), frozenset(), ())
 class Scheduler:
     """Everything one decision needs, kept between decisions. Jobs are told by id; one live attempt per job.
 
-    ``assume_saved``: jobs that start from now on lose nothing when they are stopped.
+    ``assume_saved``: jobs that start from now on lose nothing when they are stopped. ``only_starts``: a plan lacks
+    those reservations on which nothing in it depends; they are found when something does.
     """
 
     def __init__(self, snapshot: Snapshot, *, unreachable: frozenset[str] = frozenset()) -> None:
@@ -40,7 +40,7 @@ class Scheduler:
         pool, policy = snapshot.pool, snapshot.policy
         self.pool, self.policy, self.inventory = pool, policy, pool.inventory
         self.can_preempt = snapshot.can_preempt
-        self.assume_saved = False
+        self.assume_saved = self.only_starts = False
         usable = placeable(pool, unreachable=unreachable)
         self.room = Room(pool, usable=usable, prefer=policy.prefer)
         self.releases = Releases(self.room)
@@ -56,7 +56,6 @@ class Scheduler:
         self.changes = 0  # how often something became free, started, or was promised
         self.last: Cycle | None = None
         self.quiet: Cycle | None = None  # the last cycle, while nothing has happened since
-        self.promises: list[Promise] = []  # of the last cycle, in the order made
         self.sleeping: dict[str, WaitingJob] = {}
         self._alarm_clock: list[tuple[int, str]] = []
         self._start_by: list[tuple[int, str]] = []
@@ -88,26 +87,27 @@ class Scheduler:
             self.sleeping[job.id] = job
             heapq.heappush(self._alarm_clock, (due, job.id))
             return True
-        queued = self.enqueue(job)
-        if moved or self.quiet is None:
+        queued = self.described(job)
+        untouched = not moved and self.quiet is not None and self.quiet.is_untouched_by(queued)
+        self._line_up(queued)
+        if not untouched:
             self.quiet = None
-            return True
-        if self.quiet.is_untouched_by(queued):
-            return False
-        self.quiet = None
-        return True
+        return not untouched
 
     def enqueue(self, job: WaitingJob) -> Queued:
         """The job, which may start now, is in the queue."""
-        if self._shapes.are_many(len(self.waiting)):
-            used = [each.shape for each in self.waiting.by_id.values()]
-            self._shapes.keep([*used, *(nominee.queued.shape for nominee in self.nominees.values())])
         queued = self.described(job)
-        self.waiting.add(queued, may_evict=self.may_evict(job))
+        self._line_up(queued)
         return queued
+
+    def _line_up(self, queued: Queued) -> None:
+        self.waiting.add(queued, may_evict=self.may_evict(queued.job))
 
     def described(self, job: WaitingJob) -> Queued:
         """The job as the queue would hold it; it does not wait."""
+        if self._shapes.are_many(len(self.waiting)):
+            used = [each.shape for each in self.waiting.by_id.values()]
+            self._shapes.keep([*used, *(nominee.queued.shape for nominee in self.nominees.values())])
         return Queued(job, self._shapes.of(job, lambda: self.usable_room))
 
     @contextmanager
@@ -121,7 +121,8 @@ class Scheduler:
 
     def billing_of(self, gpus: Iterable[int]) -> int:
         """Millionths of the billing weight of these GPUs together."""
-        return sum(self._billing[gpu] for gpu in gpus)
+        billing = self._billing
+        return sum([billing[gpu] for gpu in gpus])
 
     def may_evict(self, job: WaitingJob) -> bool:
         """Whether the job has the right to evict others at all."""
@@ -284,10 +285,13 @@ class Scheduler:
     def occupy(self, held: Held, *, free: dict[int, int]) -> None:
         """The job holds its GPUs; those in ``free`` were free until now."""
         self.room.take({cell: mask for cell, mask in free.items() if mask})
+        self._hold(held)
+        self.foresee(held)
+
+    def _hold(self, held: Held) -> None:
         self.live[held.id] = held
         for gpu in held.gpus:
             self.holder[gpu] = held
-        self.foresee(held)
         heapq.heappush(self.ends, (held.end_ms, held.id))
         self.groups.start(held.id, held.gpus, held.group, apart=held.apart)
         self.changes += 1
@@ -301,7 +305,10 @@ class Scheduler:
         held = Held(job.id, queued.owner, gpus, cells=cells, run=run).as_started(job, always_saved=self.assume_saved)
         if queued.here:
             self.leave_queue(queued)
-        self.occupy(held, free={} if nominated else cells)
+        if not nominated:
+            self.room.take(cells)
+        self._hold(held)
+        self.releases.set(gpus, held.expected_end(now_ms), now_ms)
         return held
 
     def leave_queue(self, queued: Queued) -> None:
@@ -346,7 +353,7 @@ class Scheduler:
             if left:
                 open_cells[cell] = left
                 usable = left & room.usable[cell]
-                self.expect(inventory.gpus_in(cell, usable), 0)
+                self.releases.set(inventory.gpus_in(cell, usable), 0, self.share.clock.now_ms)
                 if usable != left:
                     self.expect(inventory.gpus_in(cell, left ^ usable), NEVER)
         room.give(open_cells)

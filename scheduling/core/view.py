@@ -161,11 +161,12 @@ class View:
 
     def may_fit(self, need: int, *, nvlink: bool) -> bool:
         """False when no cell has ``need`` suitable GPUs free."""
+        if self._position != len(self._room.log):
+            self.sync()
         return need <= (self._most_in_group if nvlink else self._most)
 
     def best_cell(self, need: int, *, nvlink: bool, pins: Pins) -> int | None:
         """The cell a job of ``need`` GPUs is best placed in, leaving out the pinned GPUs; None if there is none."""
-        self.sync()
         if not self.may_fit(need, nvlink=nvlink):
             return None
         best = self._best_unpinned(need, nvlink=nvlink, hidden=pins.cell_bits)

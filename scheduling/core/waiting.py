@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from scheduling.core.fairshare import Owner
 from scheduling.core.resources import ResourceRequest
-from scheduling.core.room import Wanted
+from scheduling.core.room import Pins, Wanted
 from scheduling.core.snapshot import WaitingJob
+
+if TYPE_CHECKING:
+    from scheduling.core.promises import Promise
 
 ENDLESS = 1 << 62
 
@@ -20,13 +24,14 @@ ENDLESS = 1 << 62
 class Shape:
     """Requests that fit alike. ``fits_up_to``: the longest duration in ms that may start now, ``ENDLESS``, or -1.
 
-    It is true as of ``cycle`` and the scheduler's count of ``changes``. ``project``: whose windows count, "" when no
+    It is true as of ``cycle`` and the scheduler's count of ``changes``; so is ``spot``, the GPUs found for one of its
+    jobs if it leaves out ``spot_pins``. ``project``: whose windows count, "" when no
     window is a project's. ``lax_from_ms``: when it stops holding out for the best rung.
     """
 
     __slots__ = (
         "changes", "cycle", "fits_up_to", "group", "groups_version", "is_grouped", "key", "lax_from_ms", "multi",
-        "project", "wanted",
+        "project", "spot", "spot_pins", "wanted",
     )  # fmt: skip
 
     def __init__(self, key: object, wanted: Wanted) -> None:
@@ -34,6 +39,8 @@ class Shape:
         self.multi = wanted.request.gpu_count > 1
         self.cycle = self.changes = self.groups_version = -1
         self.fits_up_to = -1
+        self.spot: list[int] = []
+        self.spot_pins: Pins | None = None
         self.project = ""
         self.group: str | None = None
         self.is_grouped = False
@@ -48,7 +55,7 @@ class Shape:
 class Queued:
     """One waiting job in the queue. A job that comes back is a new one: a stale entry never comes to life again."""
 
-    __slots__ = ("duration_ms", "here", "id", "job", "judged", "level", "owner", "shape", "submitted_ms")
+    __slots__ = ("duration_ms", "here", "id", "job", "judged", "level", "owner", "promise", "shape", "submitted_ms")
 
     def __init__(self, job: WaitingJob, shape: Shape) -> None:
         self.job, self.shape, self.id = job, shape, job.id
@@ -58,6 +65,7 @@ class Queued:
         self.level = job.level_value
         self.here = True  # still waits
         self.judged = -1  # the cycle that has decided that it waits on
+        self.promise: Promise | None = None  # its last reservation
 
     def __lt__(self, other: Queued) -> bool:
         return (self.submitted_ms, self.id) < (other.submitted_ms, other.id)
@@ -126,20 +134,16 @@ class Line:
 
 
 class Nest:
-    """Lines by queue, project and user."""
+    """Lines by queue, project and user. ``shortest_ms``: the shortest duration of any of its jobs."""
 
-    __slots__ = ("_durations", "_of_duration", "count", "queues")
+    __slots__ = ("_durations", "_of_duration", "count", "queues", "shortest_ms")
 
     def __init__(self) -> None:
         self.queues: dict[str, dict[str, dict[str, Line]]] = {}
         self.count = 0
+        self.shortest_ms = ENDLESS
         self._durations: list[int] = []  # those that occur, the shortest first
         self._of_duration: dict[int, int] = {}
-
-    @property
-    def shortest_ms(self) -> int:
-        """The shortest duration of any of its jobs."""
-        return self._durations[0]
 
     def jobs(self) -> Iterator[Queued]:
         """All jobs, in no particular order."""
@@ -167,6 +171,7 @@ class Nest:
         self._of_duration[duration] = known + 1
         if not known:
             insort(self._durations, duration)
+            self.shortest_ms = self._durations[0]
 
     def remove(self, job: Queued) -> None:
         """The job, which no longer waits, counts no more; empty lines are gone."""
@@ -182,6 +187,7 @@ class Nest:
         else:
             del self._of_duration[duration]
             del self._durations[bisect_left(self._durations, duration)]
+            self.shortest_ms = self._durations[0] if self._durations else ENDLESS
         if not users[user]:
             del users[user]
             if not users:
@@ -267,6 +273,6 @@ class Waiting:
                 found.append(job)
             elif not found:
                 gone += 1
-        if gone > 64:
+        if gone > 16:
             del ages[:gone]
         return found

@@ -31,6 +31,7 @@ class Planner(Protocol):
     """What decides in a simulation: :class:`Scheduler`, or something it is compared with."""
 
     assume_saved: bool
+    only_starts: bool
 
     def submit(self, job: WaitingJob) -> bool:
         """The job waits; False when that changes no decision now."""
@@ -104,7 +105,7 @@ class _World:
         self.coming = [run for run in reversed(self.runs) if run.stage is Stage.COMING]
         self._foresee()
         self.planner = make(begin)
-        self.planner.assume_saved = True
+        self.planner.assume_saved = self.planner.only_starts = True
 
     def _foresee(self) -> None:
         edges = [edge for window in self.begin.windows for edge in (window.start_ms, window.end_ms)]

@@ -147,10 +147,10 @@ class House:
         return bare(decided.plan), anew
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_at_any_point_of_a_history_the_kept_scheduler_plans_what_one_built_anew_plans(seed):
     house = House(seed)
-    for _ in range(40):
+    for _ in range(30):
         for _ in range(house.dice.randint(0, 3)):
             house.something()
         house.pass_time()
