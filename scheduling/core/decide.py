@@ -9,6 +9,7 @@ from scheduling.core.plan import Plan, Scores
 from scheduling.core.reclaim import TakenBack, claim_deadline_ms, is_unclaimed, take_back
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import Snapshot
+from scheduling.core.wakeup import instants
 
 
 def decide(snapshot: Snapshot) -> Plan:
@@ -44,9 +45,9 @@ def next_wakeup(snapshot: Snapshot, scheduler: Scheduler, back: TakenBack) -> in
     """The first instant after now at which the plan could differ without any new event; None for never."""
     now, lease_ms = snapshot.now_ms, round(snapshot.policy.lease_s * 1000)
     ended = {reclaim.attempt for reclaim in back.reclaims}
-    instants = [now + lease_ms - lease.silent_ms for lease in snapshot.leases]
+    found = [now + lease_ms - lease.silent_ms for lease in snapshot.leases]
     for attempt in snapshot.live:
         if attempt.attempt not in ended and is_unclaimed(attempt):
-            instants.append(claim_deadline_ms(snapshot, attempt))
-    instants += scheduler.instants(frozenset(reclaim.job for reclaim in back.reclaims))
-    return min((instant for instant in instants if instant > now), default=None)
+            found.append(claim_deadline_ms(snapshot, attempt))
+    found += instants(scheduler, frozenset(reclaim.job for reclaim in back.reclaims))
+    return min((instant for instant in found if instant > now), default=None)

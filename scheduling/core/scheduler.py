@@ -58,7 +58,7 @@ class Scheduler:
         self.quiet: Cycle | None = None  # the last cycle, while nothing has happened since
         self.sleeping: dict[str, WaitingJob] = {}
         self._alarm_clock: list[tuple[int, str]] = []
-        self._start_by: list[tuple[int, str]] = []
+        self.start_by: list[tuple[int, str]] = []
         self.ends: list[tuple[int, str]] = []
         self._preemptors = {(rule.queue, rule.level) for rule in policy.preemption}
         self._billing = [billing_micro(policy, [gpu]) for gpu in self.inventory.gpus]
@@ -82,7 +82,7 @@ class Scheduler:
         moved = self.share.join((job.queue, job.project, job.user))
         due = max(job.eligible_at_ms, job.not_before_ms)
         if job.start_by_ms is not None:
-            heapq.heappush(self._start_by, (job.start_by_ms, job.id))
+            heapq.heappush(self.start_by, (job.start_by_ms, job.id))
         if due > self.share.clock.now_ms:
             self.sleeping[job.id] = job
             heapq.heappush(self._alarm_clock, (due, job.id))
@@ -226,22 +226,13 @@ class Scheduler:
         queued = [each.job for each in self.waiting.by_id.values()]
         return [*queued, *self.sleeping.values(), *(each.queued.job for each in self.nominees.values())]
 
-    def instants(self, gone: frozenset[str]) -> list[int]:
-        """When something may change without an event. ``gone``: live jobs that are being taken back."""
-        found = [max(job.eligible_at_ms, job.not_before_ms) for job in self.sleeping.values()]
-        found += [limit for limit, _ in self._start_by]
-        found += [nominee.deadline_ms for nominee in self.nominees.values()]
-        if not (self.waiting or self.sleeping or self.nominees):
-            return found
-        for window in self.windows:
-            found += [window.start_ms, window.end_ms]
-        found += [held.end_ms for held in self.live.values() if held.id not in gone]
-        aged_ms = round(self.policy.backfill.aged_after_s * 1000)
-        for queued in self.waiting.by_id.values():
-            found.append(queued.submitted_ms + aged_ms + 1)
-            if queued.shape.lax_from_ms:
-                found.append(queued.shape.lax_from_ms)
-        return found
+    def waiting_job(self, job_id: str) -> WaitingJob | None:
+        """The job, if it waits: in the queue, for its time, or for its victims."""
+        queued = self.waiting.by_id.get(job_id)
+        if queued is not None:
+            return queued.job
+        nominee = self.nominees.get(job_id)
+        return self.sleeping.get(job_id) if nominee is None else nominee.queued.job
 
     # What the cycle does to this object
 
@@ -258,12 +249,9 @@ class Scheduler:
     def too_late(self, now_ms: int) -> list[str]:
         """Waiting jobs whose ``start_by`` has passed, by id; they have left."""
         found = []
-        while self._start_by and self._start_by[0][0] <= now_ms:
-            limit, job_id = heapq.heappop(self._start_by)
-            queued = self.waiting.by_id.get(job_id)
-            job = queued.job if queued is not None else self.sleeping.get(job_id)
-            if job is None and job_id in self.nominees:
-                job = self.nominees[job_id].queued.job
+        while self.start_by and self.start_by[0][0] <= now_ms:
+            limit, job_id = heapq.heappop(self.start_by)
+            job = self.waiting_job(job_id)
             if job is not None and job.start_by_ms == limit:
                 self.withdraw(job_id)
                 found.append(job_id)

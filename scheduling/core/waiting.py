@@ -261,6 +261,12 @@ class Waiting:
         if len(self._by_age) > 64 + 2 * len(self.by_id):
             self._by_age = [each for each in self._by_age if each.here]
 
+    def first_since(self, submitted_ms: int) -> Queued | None:
+        """The waiting job submitted first, of those submitted at that instant or later."""
+        ages = self._by_age
+        place = bisect_left(ages, submitted_ms, key=lambda job: job.submitted_ms)
+        return next((ages[each] for each in range(place, len(ages)) if ages[each].here), None)
+
     def older_than(self, submitted_ms: int, count: int) -> list[Queued]:
         """Up to ``count`` waiting jobs submitted before that instant, the oldest first."""
         found: list[Queued] = []
