@@ -25,7 +25,7 @@ WITHOUT_DATABASE = {
 def missing_database() -> Path | None:
     """The SQLite file that the command would need and that is not there."""
     database = settings.DATABASES["default"]
-    if not database["ENGINE"].endswith("sqlite3") or len(sys.argv) < 2 or sys.argv[1] in WITHOUT_DATABASE:
+    if len(sys.argv) < 2 or sys.argv[1] in WITHOUT_DATABASE or not database["ENGINE"].endswith("sqlite3"):
         return None
     if sys.argv[1].startswith("-") or Path(database["NAME"]).exists():
         return None

@@ -39,10 +39,10 @@ def alternatives(room: Room, bookings: Bookings, queued: Queued, *, all_exclusiv
         return find(room, tried, pins) is not None
 
     shorter = longest_now(room, bookings, queued)
-    if 0 < shorter < queued.duration_ms and shorter // 1000 > 0:
+    if shorter < queued.duration_ms and usable_s(shorter) > 0:
+        limit = usable_s(shorter)
         yield Alternative(
-            "duration_at_most_s", shorter // 1000, f"max_duration of at most {shorter // 1000} s", request,
-            shorter // 1000,
+            "duration_at_most_s", limit, f"max_duration of at most {limit} s", request, limit
         )  # fmt: skip
     for name, value, words, changed in _changes(room, request):
         if starts(changed):
@@ -84,6 +84,15 @@ def _changes(room: Room, request: ResourceRequest) -> Iterator[tuple[str, int, s
             break
 
 
+def usable_s(longest_ms: int) -> int:
+    """Whole seconds of a duration that still fits when somebody has read it and acted: a minute less, if that is much.
+
+    Rounded down to whole minutes above five of them, for people.
+    """
+    seconds = longest_ms // 1000
+    return seconds if seconds <= 300 else (seconds - 60) // 60 * 60
+
+
 def longest_now(room: Room, bookings: Bookings, queued: Queued) -> int:
     """The longest duration in ms for which the request would start now; ``ENDLESS`` for any, 0 for none."""
     wanted, project = queued.shape.wanted, queued.owner[1]
@@ -91,5 +100,5 @@ def longest_now(room: Room, bookings: Bookings, queued: Queued) -> int:
         return 0
     for count in range(len(bookings.blocking(project)), 0, -1):
         if find(room, wanted, bookings.first_pins(project, count)) is not None:
-            return bookings.longest(project, count)
-    return bookings.longest(project, 0) if bookings.blocking(project) else ENDLESS
+            return max(0, bookings.longest(project, count))
+    return max(0, bookings.longest(project, 0)) if bookings.blocking(project) else ENDLESS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.bookings import Booking, Bookings
 from scheduling.core.ordering import Source, rank_key
-from scheduling.core.placement import find, is_out_of_question, is_told_by_counts
+from scheduling.core.placement import find, fits, is_out_of_question, is_told_by_counts
 from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Scores, Start, Unnominate
 from scheduling.core.preemption import choose_victims
 from scheduling.core.promises import Promise, Promises, new_promise
@@ -209,15 +209,11 @@ class Cycle:
         if too_long and not shape.is_grouped and (shape.fits_up_to < 0 or not self._promises.dropped):
             return False
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
-        if pins is shape.spot_pins and shape.cycle == self.number and shape.changes == scheduler.changes:
-            self._start(queued, shape.spot)
-            return True
         self.refresh(shape)
         place = find(scheduler.room, shape.wanted, pins)
         if place is None:
             if pins is NO_PINS:
                 shape.cycle, shape.changes, shape.fits_up_to = self.number, scheduler.changes, -1
-                shape.spot_pins = None
             return False
         self._start(queued, place)
         return True
@@ -226,8 +222,8 @@ class Cycle:
         scheduler = self.scheduler
         if self._with_scores:
             self.scores[queued.id] = scheduler.share.scores(queued.owner, queued.level)
-        held = scheduler.start(queued, gpus, self.now_ms, nominated=nominated)
         promise = self._promises.of(queued)
+        held = scheduler.start(queued, gpus, self.now_ms, nominated=nominated)
         if promise is not None:  # it was asked again since, and now it needs no reservation any more
             self._promises.drop(promise)
             self.bookings.remove(promise.booking)
@@ -276,7 +272,6 @@ class Cycle:
     def _measure(self, shape: Shape) -> int:
         self.refresh(shape)
         shape.cycle, shape.changes = self.number, self.scheduler.changes
-        shape.spot_pins = None
         out = is_out_of_question(self.scheduler.room, shape.wanted)
         shape.fits_up_to = found = -1 if out else self._longest(shape)
         return found
@@ -287,13 +282,9 @@ class Cycle:
         if count and not is_told_by_counts(room, wanted) and find(room, wanted) is None:
             return -1
         for place in range(count, -1, -1):
-            pins = bookings.first_pins(shape.project, place)
-            spot = find(room, wanted, pins)
-            if spot is None:
-                continue
-            shape.spot, shape.spot_pins = spot, pins
-            longest = ENDLESS if place == count else bookings.longest(shape.project, place)
-            return longest if longest > 0 else -1
+            if fits(room, wanted, bookings.first_pins(shape.project, place)):
+                longest = ENDLESS if place == count else bookings.longest(shape.project, place)
+                return longest if longest > 0 else -1
         return -1
 
     # Promises
@@ -375,8 +366,8 @@ class Cycle:
             last = holders[backfill.reservations_per_level - 1]
             if rank_key(queued.job, scheduler.share) < rank_key(last.job, scheduler.share):
                 return False
-        if is_out_of_question(scheduler.room, shape.wanted) or find(scheduler.room, shape.wanted) is None:
+        if not fits(scheduler.room, shape.wanted):
             return True
         self._finish()
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
-        return find(scheduler.room, shape.wanted, pins) is None
+        return not fits(scheduler.room, shape.wanted, pins)

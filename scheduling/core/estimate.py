@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Estimate:
     """Instants in ms: ``low`` if nothing else took its place, ``at`` when the work ahead of it is then shared out over
     the pool, ``high`` when that goes half as fast. ``rank``: its place in the queue, from 1. ``promised``: it holds a
-    reservation, so only a job of higher rank or a fault makes it start later than ``at``."""
+    reservation and nobody ahead of it waits without one, so only a job still to come or a fault delays it."""
 
     at: int
     low: int
@@ -36,7 +36,7 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
         return None
     low = found[0]
     rank, ahead = explainer.ahead_of(queued)
-    if explainer.is_promised(queued):
-        return Estimate(low, low, low, rank, True)
     gpus = max(1, sum(mask.bit_count() for mask in scheduler.room.usable))
-    return Estimate(low + ahead // gpus, low, low + 2 * (ahead // gpus), rank, False)
+    # A reservation binds those behind it only: with work ahead that holds none it is no more than a hope.
+    promised = explainer.is_promised(queued) and ahead == 0
+    return Estimate(low + ahead // gpus, low, low + 2 * (ahead // gpus), rank, promised)

@@ -235,6 +235,8 @@ class Explainer:
             return None
         project, duration = queued.owner[1], queued.duration_ms
         blocking = [each for each in bookings.blocking(project) if each.start_ms < self.cycle.now_ms + duration]
+        if not blocking:
+            return starting_soon()
         windows = [each for each in blocking if each.window]
         seconds = longest // 1000
         changes = tuple(self.alternatives(queued))
@@ -242,7 +244,9 @@ class Explainer:
         hint = f" It would start now with a max_duration of at most {seconds} s." if seconds else ""
         if len(windows) == len(blocking):
             message = f"It fits, but an operator's window closes the GPUs before it would end.{hint}"
-            return Reason("WINDOW", message, (("windows", len(windows)), *numbers))
+            opens = max(window.end_ms for window in windows)
+            begins = min(window.start_ms for window in windows)
+            return Reason("WINDOW", message, (("window_from_ms", begins), ("window_until_ms", opens), *numbers))
         holders = [each.reservation.job for each in self.cycle.promises_in(blocking)]
         message = f"It fits, but the GPUs are kept for {len(holders)} job(s) ahead of it that need more at once.{hint}"
         return Reason("RESERVED", message, (*(("held_for", job) for job in holders[:1]), *numbers))

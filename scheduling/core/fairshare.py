@@ -124,7 +124,7 @@ class FairShare:
         of_queue.members += 1
         of_project.members += 1
         of_user.members += 1
-        # Of all who are active the user is the last to become so: he is new if any of the three is.
+        # A project's users are active only with it, so of those two it is enough to look at the user.
         if of_user.members > 1 and of_queue.members > 1:
             return False
         if of_queue.members == 1:

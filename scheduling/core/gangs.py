@@ -52,6 +52,21 @@ def is_possible(view: View, wanted: Wanted) -> bool:
     return found >= wanted.nodes
 
 
+def has_nodes(room: Room, view: View, wanted: Wanted, pins: Pins) -> bool:
+    """Whether enough nodes have a full part each, wherever they are."""
+    view.with_nodes()
+    found, open_nodes = 0, ~pins.node_bits
+    for bits in view.node_bits[wanted.need :]:
+        found += (bits & open_nodes).bit_count()
+    for node in _bits(pins.node_bits):
+        if found >= wanted.nodes:
+            return True
+        if view.node_count[node] >= wanted.need:
+            cells = room.inventory.cells_of[node]
+            found += sum(count for _, count in _counts_in(room, view, cells, pins)) >= wanted.need
+    return found >= wanted.nodes
+
+
 def _in_view(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | None:
     lowest, highest = rungs_of(room, wanted)
     if lowest == GROUP:

@@ -68,8 +68,8 @@ class Order:
             owner = ranked[2:]
             pair = self._pairs.get(owner)
             if pair is None:
-                pair = self._pairs[owner] = _Pair(self, *owner)
-            head = pair.top()
+                pair = self._pairs[owner] = _Pair(*owner)
+            head = pair.top(self)
             if head is None:
                 empty.append(ranked)
             elif job is None:
@@ -89,7 +89,7 @@ class Order:
         self._next = None
         for (_, project), pair in self._pairs.items():
             if project == charged_project:
-                pair.charged(user)
+                pair.charged(user, self)
         ranked = self._ranked
         if len(ranked) <= 1:
             return
@@ -129,16 +129,16 @@ class Order:
 class _Pair:
     """One project in one queue: its users by (ratio, submitted, id)."""
 
-    __slots__ = ("_lines", "_order", "_project", "_queue", "_ranked")
+    __slots__ = ("_lines", "_project", "_queue", "_ranked")
 
-    def __init__(self, order: Order, queue: str, project: str) -> None:
-        self._order, self._queue, self._project = order, queue, project
+    def __init__(self, queue: str, project: str) -> None:
+        self._queue, self._project = queue, project
         self._lines: dict[str, list[Limited]] | None = None
         self._ranked: list[tuple[float, str]] = []
 
-    def top(self) -> Queued | None:
+    def top(self, order: Order) -> Queued | None:
         """The best user's first job, or None when the project has none left."""
-        order, project, lines = self._order, self._project, self._lines
+        project, lines = self._project, self._lines
         if lines is None:
             lines = self._lines = order.lines(self._queue, project)
             if len(lines) > 1:
@@ -162,12 +162,12 @@ class _Pair:
             self._ranked = [ranked for ranked in self._ranked if ranked not in empty]
         return found
 
-    def charged(self, user: str) -> None:
+    def charged(self, user: str, order: Order) -> None:
         """The user's ratio has grown."""
         if not self._ranked:
             return
         self._ranked = [
-            (self._order.user_ratio(self._project, name), name) if name == user else (ratio, name)
+            (order.user_ratio(self._project, name), name) if name == user else (ratio, name)
             for ratio, name in self._ranked
         ]
         self._ranked.sort()

@@ -5,7 +5,7 @@ Packing tightly, and using up what is already broken, keeps large places whole f
 
 from __future__ import annotations
 
-from scheduling.core.gangs import find_gang, find_spread, is_possible
+from scheduling.core.gangs import find_gang, find_spread, has_nodes, is_possible
 from scheduling.core.preference import MIXED
 from scheduling.core.room import NO_PINS, Pins, Room, Wanted
 from scheduling.core.view import View, tier_of
@@ -29,7 +29,7 @@ def find(room: Room, wanted: Wanted, pins: Pins = NO_PINS) -> list[int] | None:
 
 
 def is_told_by_counts(room: Room, wanted: Wanted) -> bool:
-    """Whether :func:`is_out_of_question` is exact: False then means that it fits as long as nothing is pinned.
+    """Whether it fits where enough GPUs are, whatever else is so.
 
     So it is for a job that can only lie in one cell, and for equal parts on any nodes whatever.
     """
@@ -37,6 +37,18 @@ def is_told_by_counts(room: Room, wanted: Wanted) -> bool:
         return wanted.need == 1 or wanted.nvlink or not room.inventory.is_split
     anywhere = not (wanted.remainder or wanted.nvlink or wanted.strict or wanted.wishes)
     return wanted.is_gang and anywhere and wanted.request.required_level is None
+
+
+def fits(room: Room, wanted: Wanted, pins: Pins = NO_PINS) -> bool:
+    """Whether :func:`find` finds a place; where the counts tell, none is looked for."""
+    if not is_told_by_counts(room, wanted):
+        return find(room, wanted, pins) is not None
+    if wanted.count > room.free_count:
+        return False
+    view = room.view(wanted)
+    if wanted.is_gang:
+        return has_nodes(room, view, wanted, pins)
+    return view.has_place(wanted.need, nvlink=wanted.nvlink, pins=pins)
 
 
 def is_out_of_question(room: Room, wanted: Wanted) -> bool:

@@ -165,6 +165,24 @@ class View:
             self.sync()
         return need <= (self._most_in_group if nvlink else self._most)
 
+    def has_place(self, need: int, *, nvlink: bool, pins: Pins) -> bool:
+        """Whether a cell has ``need`` suitable GPUs free that are not pinned."""
+        if not self.may_fit(need, nvlink=nvlink):
+            return False
+        if not pins.cells:
+            return True
+        open_cells = ~pins.cell_bits
+        for bits in (self._by_group if nvlink else self.by_count)[need:]:
+            if bits & open_cells:
+                return True
+        room, count = self._room, self.count
+        for cell, mask in pins.cells.items():
+            if count[cell] < need or (nvlink and not room.inventory.group_of[cell]):
+                continue
+            if (room.free[cell] & self.eligible[cell] & ~mask).bit_count() >= need:
+                return True
+        return False
+
     def best_cell(self, need: int, *, nvlink: bool, pins: Pins) -> int | None:
         """The cell a job of ``need`` GPUs is best placed in, leaving out the pinned GPUs; None if there is none."""
         if not self.may_fit(need, nvlink=nvlink):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.fairshare import Owner
 from scheduling.core.resources import ResourceRequest
-from scheduling.core.room import Pins, Wanted
+from scheduling.core.room import Wanted
 from scheduling.core.snapshot import WaitingJob
 
 if TYPE_CHECKING:
@@ -24,14 +24,13 @@ ENDLESS = 1 << 62
 class Shape:
     """Requests that fit alike. ``fits_up_to``: the longest duration in ms that may start now, ``ENDLESS``, or -1.
 
-    It is true as of ``cycle`` and the scheduler's count of ``changes``; so is ``spot``, the GPUs found for one of its
-    jobs if it leaves out ``spot_pins``. ``project``: whose windows count, "" when no
+    It is true as of ``cycle`` and the scheduler's count of ``changes``. ``project``: whose windows count, "" when no
     window is a project's. ``lax_from_ms``: when it stops holding out for the best rung.
     """
 
     __slots__ = (
         "changes", "cycle", "fits_up_to", "group", "groups_version", "is_grouped", "key", "lax_from_ms", "multi",
-        "project", "spot", "spot_pins", "wanted",
+        "project", "wanted",
     )  # fmt: skip
 
     def __init__(self, key: object, wanted: Wanted) -> None:
@@ -39,8 +38,6 @@ class Shape:
         self.multi = wanted.request.gpu_count > 1
         self.cycle = self.changes = self.groups_version = -1
         self.fits_up_to = -1
-        self.spot: list[int] = []
-        self.spot_pins: Pins | None = None
         self.project = ""
         self.group: str | None = None
         self.is_grouped = False
@@ -246,7 +243,7 @@ class Waiting:
 
     def remove(self, job: Queued, *, may_evict: bool) -> None:
         """The job waits no more."""
-        job.here = False
+        job.here, job.promise = False, None
         level = self.levels[job.level]
         nest = level.shapes[job.shape]
         nest.remove(job)

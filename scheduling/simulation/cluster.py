@@ -14,6 +14,7 @@ from scheduling.simulation.table import Row, TableError, read_table
 UNLIMITED_MIB = 1 << 40
 MAX_GPUS_PER_NODE = 1024
 MAX_NODES = 100_000
+MAX_GPUS = 200_000  # of a text: more are no cluster, and would take minutes to set up
 COLUMNS = ("node", "gpus", "gpu_type", "gpu_mem_gb", "rack", "nvlink_group", "cpus", "mem_gb")
 ANY_MODEL = "any"  # a GPU of no stated type
 _PART = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([^\s,:|]{1,64}))?", re.ASCII)
@@ -45,6 +46,8 @@ def pool_of_spec(spec: str) -> Pool:
         if not 1 <= size <= MAX_GPUS_PER_NODE or not 1 <= count <= MAX_NODES:
             limits = f"1 to {MAX_GPUS_PER_NODE} GPUs on each of 1 to {MAX_NODES} nodes"
             raise ClusterError(f"{part.strip()!r} in --nodes {spec!r} is out of range: a part has {limits}")
+        if len(gpus) + size * count > MAX_GPUS:
+            raise ClusterError(f"--nodes {spec!r} has more than {MAX_GPUS} GPUs in all: ask for fewer nodes")
         for number in range(count):
             name = f"n{place}-{number:0{len(str(count - 1))}d}"
             nodes.append(Node(name, "rack"))

@@ -163,7 +163,22 @@ def told(plan, name: str = "1") -> list[str]:
 def test_a_job_that_fits_but_for_a_reservation_is_told_whose_and_how_short_it_must_be():
     jobs = [job("large", 2, at=1), job("1", at=2)]
     numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=610)])), "1", "RESERVED")
-    assert (numbers["held_for"], numbers["duration_at_most_s"]) == ("large", 600)
+    assert (numbers["held_for"], numbers["fits_if_at_most_s"]) == ("large", 600)
+
+
+@pytest.mark.parametrize(("ends", "offered"), [(130, 120), (610, 540), (3_700, 3_600)])
+def test_a_shorter_time_limit_is_offered_with_a_minute_to_act_on_it(ends, offered):
+    jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]
+    numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=ends)])), "1", "RESERVED")
+    assert numbers["duration_at_most_s"] == offered
+
+
+def test_a_window_that_has_begun_is_told_with_its_end_and_offers_no_time_limit():
+    closed = Window("service", ("n0",), 0, 900_000)
+    numbers = numbers_of(decide(world(loose(1), job("1"), windows=(closed,))), "1", "WINDOW")
+    assert (numbers["window_until_ms"], numbers["fits_if_at_most_s"], "duration_at_most_s" in numbers) == (
+        900_000, 0, False,
+    )  # fmt: skip
 
 
 def test_a_job_that_fits_but_for_a_window_is_told_so():

@@ -82,3 +82,8 @@ def written(folder: Path, *lines: str) -> Path:
 def test_a_wrong_file_of_nodes_is_refused_by_line_and_column(tmp_path, lines, words):
     with pytest.raises(TableError, match=words):
         pool_of_file(written(tmp_path, *lines))
+
+
+def test_more_gpus_than_any_cluster_has_are_refused_with_the_limit():
+    with pytest.raises(ClusterError, match="more than 200000 GPUs in all"):
+        pool_of_spec("1024x100000")
