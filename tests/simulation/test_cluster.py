@@ -86,4 +86,4 @@ def test_a_wrong_file_of_nodes_is_refused_by_line_and_column(tmp_path, lines, wo
 
 def test_more_gpus_than_any_cluster_has_are_refused_with_the_limit():
     with pytest.raises(ClusterError, match="more than 200000 GPUs in all"):
-        pool_of_spec("1024x100000")
+        cluster("1024x100000")
