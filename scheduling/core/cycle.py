@@ -113,11 +113,6 @@ class Cycle:
         while self._rest and self._level(self._rest[-1]):
             self._rest.pop()
 
-    def _finish(self) -> None:
-        """The reservations that were left out are made."""
-        self._all = True
-        self._go_on()
-
     def _level(self, value: int) -> bool:
         """Whether the level was decided; False when nothing in it or below it can start any more."""
         backfill = self.scheduler.policy.backfill
@@ -355,19 +350,17 @@ class Cycle:
         scheduler, shape = self.scheduler, queued.shape
         if scheduler.may_evict(queued.job) or shape.is_grouped or shape.lax_from_ms:
             return False
-        multi = shape.multi
-        backfill = scheduler.policy.backfill
-        if multi and backfill.reservations_per_level > 0:
-            self._finish()
-        if multi and backfill.reservations_per_level > 0:
+        slots = scheduler.policy.backfill.reservations_per_level
+        # Where nothing could start any more, reservations were left out, and who would hold them does not matter.
+        left_out = bool(self._rest) and queued.level <= self._rest[-1]
+        if shape.multi and slots > 0 and not left_out:
             holders = self.promised.get(queued.level, [])
-            if len(holders) < backfill.reservations_per_level:
+            if len(holders) < slots:
                 return False
-            last = holders[backfill.reservations_per_level - 1]
-            if rank_key(queued.job, scheduler.share) < rank_key(last.job, scheduler.share):
+            if rank_key(queued.job, scheduler.share) < rank_key(holders[slots - 1].job, scheduler.share):
                 return False
         if not fits(scheduler.room, shape.wanted):
             return True
-        self._finish()
-        pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
+        # What was promised to lower levels is found anew after its turn, so it does not stand in its way.
+        pins = self.bookings_above(queued.level).pins(queued.owner[1], queued.duration_ms)
         return not fits(scheduler.room, shape.wanted, pins)
