@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from scheduling.core.backfill import longest_now
 from scheduling.core.bookings import Bookings
 from scheduling.core.placement import find
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
 from scheduling.core.units import gb
-from scheduling.core.waiting import ENDLESS, Queued
+from scheduling.core.waiting import Queued
 from scheduling.core.words import gpus_in_words, nodes_in_words
 
 
@@ -38,12 +39,10 @@ def alternatives(room: Room, bookings: Bookings, queued: Queued, *, all_exclusiv
         tried.confined, tried.strict, tried.best_rung = wanted.confined, wanted.strict, wanted.best_rung
         return find(room, tried, pins) is not None
 
-    shorter = longest_now(room, bookings, queued)
+    shorter = longest_now(room, bookings, wanted, queued.owner[1])
     if shorter < queued.duration_ms and usable_s(shorter) > 0:
         limit = usable_s(shorter)
-        yield Alternative(
-            "duration_at_most_s", limit, f"max_duration of at most {limit} s", request, limit
-        )  # fmt: skip
+        yield Alternative("duration_at_most_s", limit, f"max_duration of at most {limit} s", request, limit)
     for name, value, words, changed in _changes(room, request):
         if starts(changed):
             yield Alternative(name, value, words, changed, seconds)
@@ -91,14 +90,3 @@ def usable_s(longest_ms: int) -> int:
     """
     seconds = longest_ms // 1000
     return seconds if seconds <= 300 else (seconds - 60) // 60 * 60
-
-
-def longest_now(room: Room, bookings: Bookings, queued: Queued) -> int:
-    """The longest duration in ms for which the request would start now; ``ENDLESS`` for any, 0 for none."""
-    wanted, project = queued.shape.wanted, queued.owner[1]
-    if find(room, wanted) is None:
-        return 0
-    for count in range(len(bookings.blocking(project)), 0, -1):
-        if find(room, wanted, bookings.first_pins(project, count)) is not None:
-            return max(0, bookings.longest(project, count))
-    return max(0, bookings.longest(project, 0)) if bookings.blocking(project) else ENDLESS

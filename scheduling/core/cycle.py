@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduling.core.backfill import longest_now
 from scheduling.core.bookings import Booking, Bookings
 from scheduling.core.ordering import Source, rank_key
-from scheduling.core.placement import find, fits, is_out_of_question, is_told_by_counts
+from scheduling.core.placement import find, fits, is_out_of_question
 from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Scores, Start, Unnominate
 from scheduling.core.preemption import choose_victims
 from scheduling.core.promises import Promise, Promises, new_promise
 from scheduling.core.room import NO_PINS
 from scheduling.core.turns import Turns
-from scheduling.core.waiting import ENDLESS, LevelQueue, Queued, Shape
+from scheduling.core.waiting import LevelQueue, Queued, Shape
 
 if TYPE_CHECKING:
     from scheduling.core.held import Nominee
@@ -267,20 +268,11 @@ class Cycle:
     def _measure(self, shape: Shape) -> int:
         self.refresh(shape)
         shape.cycle, shape.changes = self.number, self.scheduler.changes
-        out = is_out_of_question(self.scheduler.room, shape.wanted)
-        shape.fits_up_to = found = -1 if out else self._longest(shape)
+        room = self.scheduler.room
+        out = is_out_of_question(room, shape.wanted)
+        found = 0 if out else longest_now(room, self.bookings, shape.wanted, shape.project)
+        shape.fits_up_to = found = found if found > 0 else -1
         return found
-
-    def _longest(self, shape: Shape) -> int:
-        room, wanted, bookings = self.scheduler.room, shape.wanted, self.bookings
-        count = len(bookings.blocking(shape.project))
-        if count and not is_told_by_counts(room, wanted) and find(room, wanted) is None:
-            return -1
-        for place in range(count, -1, -1):
-            if fits(room, wanted, bookings.first_pins(shape.project, place)):
-                longest = ENDLESS if place == count else bookings.longest(shape.project, place)
-                return longest if longest > 0 else -1
-        return -1
 
     # Promises
 

@@ -33,10 +33,9 @@ def final_scores(scheduler: Scheduler) -> dict[str, Scores]:
     known: dict[tuple[object, int], Scores] = {}
     found: dict[str, Scores] = {}
     for job in scheduler.everyone_waiting():
-        owner = (job.queue, job.project, job.user)
-        key = (owner, job.level_value)
+        key = (job.owner, job.level_value)
         if key not in known:
-            known[key] = scheduler.share.scores(owner, job.level_value)
+            known[key] = scheduler.share.scores(job.owner, job.level_value)
         found[job.id] = known[key]
     return found
 

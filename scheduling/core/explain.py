@@ -10,7 +10,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from scheduling.core.alternatives import Alternative, alternatives, longest_now
+from scheduling.core.alternatives import Alternative, alternatives
+from scheduling.core.backfill import longest_now
 from scheduling.core.feasibility import could_hold, empty_room
 from scheduling.core.ordering import RankKey, rank_key
 from scheduling.core.placement import find
@@ -230,7 +231,7 @@ class Explainer:
     def _promised_away(self, queued: Queued) -> Reason | None:
         """RESERVED or WINDOW when it fits on GPUs that are free, but promised from before its end on."""
         scheduler, bookings = self._scheduler, self.bookings(queued)
-        longest = longest_now(scheduler.room, bookings, queued)
+        longest = longest_now(scheduler.room, bookings, queued.shape.wanted, queued.owner[1])
         if longest <= 0 and find(scheduler.room, queued.shape.wanted) is None:
             return None
         project, duration = queued.owner[1], queued.duration_ms

@@ -87,14 +87,13 @@ class FairShare:
         share = cls(snapshot.policy, len(snapshot.pool.installed), snapshot.usage, now_ms=snapshot.now_ms)
         known = snapshot.pool.gpu_by_uuid
         for job in snapshot.waiting:
-            share.join((job.queue, job.project, job.user))
+            share.join(job.owner)
         for attempt in snapshot.live:
-            owner = (attempt.queue, attempt.project, attempt.user)
             micro = attempt.billing_micro
             if micro is None:
                 micro = billing_micro(snapshot.policy, (known[gpu] for gpu in attempt.gpus if gpu in known))
-            share.join(owner)
-            share.start(Run(owner, micro, attempt.granted_ms, end_ms=attempt.end_ms))
+            share.join(attempt.owner)
+            share.start(Run(attempt.owner, micro, attempt.granted_ms, end_ms=attempt.end_ms))
         share.move(snapshot.now_ms)
         return share
 

@@ -38,7 +38,7 @@ def hold(scheduler: Scheduler, attempt: LiveAttempt) -> None:
     inventory = scheduler.inventory
     gpus = [inventory.gpu_at[gpu] for gpu in attempt.gpus if gpu in inventory.gpu_at]
     micro = scheduler.billing_of(gpus) if attempt.billing_micro is None else attempt.billing_micro
-    owner = (attempt.queue, attempt.project, attempt.user)
+    owner = attempt.owner
     run = Run(owner, micro, attempt.granted_ms, end_ms=attempt.end_ms)
     held = Held(attempt.job, owner, gpus, cells=inventory.cells_of_gpus(gpus), run=run).as_in(attempt)
     scheduler.share.join(owner)

@@ -131,15 +131,8 @@ def _scope(view: View, room: Room, wanted: Wanted, pins: Pins) -> _Scope:
     for count in range(least, len(view.node_bits)):
         bits = view.node_bits[count] & ~pins.node_bits
         kept = scope.enough if count >= wanted.need else scope.spare
-        while bits:
-            low = bits & -bits
-            kept.append((low.bit_length() - 1, count))
-            bits ^= low
-    touched = pins.node_bits
-    while touched:
-        low = touched & -touched
-        touched ^= low
-        node = low.bit_length() - 1
+        kept += [(node, count) for node in _bits(bits)]
+    for node in _bits(pins.node_bits):
         count = sum(each for _, each in _counts_in(room, view, room.inventory.cells_of[node], pins))
         if count >= least:
             (scope.enough if count >= wanted.need else scope.spare).append((node, count))

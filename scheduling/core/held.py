@@ -44,6 +44,11 @@ class Held:
             end = self.stop_by_ms
         return end if end > now_ms else now_ms + OVERDUE_MS
 
+    def lost_ms(self, now_ms: int) -> int:
+        """GPU-ms that evicting it now would lose: since its checkpoint or its start, and for resuming it."""
+        since = self.started_ms if self.saved_ms is None else self.saved_ms
+        return len(self.gpus) * (max(0, now_ms - since) + self.restore_s * 1000)
+
     def as_in(self, attempt: LiveAttempt) -> Held:
         """The facts of an attempt that was live before."""
         self.attempt, self.epoch = attempt.attempt, attempt.epoch

@@ -18,8 +18,7 @@ Source = tuple[Nest, Shape | None]
 
 def rank_key(job: WaitingJob, share: FairShare) -> RankKey:
     """The place of the job in the queue as the ledgers stand now; the smallest is first."""
-    owner = (job.queue, job.project, job.user)
-    return (-job.level_value, *share.ratios(owner), job.submitted_ms, job.id)
+    return (-job.level_value, *share.ratios(job.owner), job.submitted_ms, job.id)
 
 
 class Order:

@@ -96,6 +96,13 @@ def take_from_cell(room: Room, cell: int, mask: int, *, need: int) -> list[int]:
     return gpus[:need]
 
 
+def take_whole_cell(room: Room, cell: int, eligible: int, *, need: int) -> list[int]:
+    """All GPUs of a cell: ``need`` of the eligible ones first, which are the job's own, then the rest."""
+    own = take_from_cell(room, cell, eligible, need=need)
+    inventory = room.inventory
+    return own + [gpu for gpu in inventory.gpus_in(cell, inventory.full[cell]) if gpu not in own]
+
+
 def _across(room: Room, view: View, need: int, pins: Pins) -> list[int] | None:
     """GPUs of several cells of one node: the smallest memory, then the tightest node; the largest cells first."""
     view.with_nodes()
@@ -157,7 +164,4 @@ def _whole_group(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int
             best = key if best is None else min(best, key)
     if best is None:
         return None
-    cell = best[2]
-    own = take_from_cell(room, cell, room.free[cell] & view.eligible[cell], need=need)
-    rest = [gpu for gpu in inventory.gpus_in(cell, inventory.full[cell]) if gpu not in own]
-    return own + rest
+    return take_whole_cell(room, best[2], view.eligible[best[2]], need=need)

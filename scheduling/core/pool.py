@@ -120,11 +120,6 @@ class Pool:
         )
 
     @cached_property
-    def cell_index(self) -> dict[str, int]:
-        """The place in ``cells`` of each installed GPU's cell, by UUID."""
-        return {gpu.uuid: place for place, cell in enumerate(self.cells) for gpu in cell.gpus}
-
-    @cached_property
     def inventory(self) -> Inventory:
         """The installed GPUs as numbers."""
         return Inventory(self.nodes, self.installed, frozenset(self.by_group))

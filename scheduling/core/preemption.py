@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scheduling.core.bookings import Bookings
 from scheduling.core.gang_victims import Node, cheapest_nodes
 from scheduling.core.gangs import GROUP, RACK, rungs_of
-from scheduling.core.placement import take_from_cell
+from scheduling.core.placement import take_whole_cell
 from scheduling.core.reservations import Asked, earliest
 from scheduling.core.room import Pins
 from scheduling.core.victims import Victim, by_greatest_id, cheapest_domain
@@ -78,10 +78,8 @@ def cost_of(scheduler: Scheduler, held: Held, *, queue: str, now_ms: int) -> tup
     ran = max(0, now_ms - held.started_ms)
     young = ran < max(policy.protect_s, held.checkpoint_interval_s) * 1000
     protected = young or held.recent_preemptions >= policy.protect_times
-    since = held.started_ms if held.saved_ms is None else held.saved_ms
-    lost = len(held.gpus) * (max(0, now_ms - since) + held.restore_s * 1000)
     levels = tuple(int(held.level_value == value) for value in scheduler.policy.values_above_lowest)
-    return (int(protected), *levels, int(held.owner[0] != queue), lost, 1, max(0, held.started_ms))
+    return (int(protected), *levels, int(held.owner[0] != queue), held.lost_ms(now_ms), 1, max(0, held.started_ms))
 
 
 class _Search:
@@ -182,9 +180,7 @@ class _Search:
         if found is None:
             return None
         cell = places[found.place]
-        own = take_from_cell(room, cell, self._view.eligible[cell], need=need)
-        rest = [gpu for gpu in inventory.gpus_in(cell, inventory.full[cell]) if gpu not in own]
-        return Choice(self._chosen(found.victims), own + rest)
+        return Choice(self._chosen(found.victims), take_whole_cell(room, cell, self._view.eligible[cell], need=need))
 
     def _gang(self) -> Choice | None:
         inventory, wanted = self._scheduler.inventory, self._wanted

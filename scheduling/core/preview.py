@@ -57,7 +57,7 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
     if scheduler.pool.nodes and not could_hold(scheduler.pool, job.request):
         return Preview("never")
     cycle = explainer.cycle
-    with scheduler.as_member((job.queue, job.project, job.user)):
+    with scheduler.as_member(job.owner):
         queued = scheduler.described(job)
         cycle.refresh(queued.shape)
         bookings = explainer.bookings(queued)
@@ -77,11 +77,10 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
         scheduler.share.plan(queued.owner, charged)
         after = scheduler.share.scores(queued.owner, queued.level)
         scheduler.share.plan(queued.owner, -charged)
-        lost = tuple(_eviction(held, cycle.now_ms) for held in victims)
         return Preview(
             "now" if place is not None else "later",
             gpus=scheduler.inventory.names(gpus),
-            victims=lost,
+            victims=tuple(Eviction(held.id, len(held.gpus), held.lost_ms(cycle.now_ms) // 1000) for held in victims),
             start=estimate(scheduler, explainer, queued) if place is None else None,
             reasons=explainer.of_queued(queued) if place is None else (),
             alternatives=tuple(explainer.alternatives(queued)) if place is None else (),
@@ -89,9 +88,3 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
             before=before,
             after=after,
         )
-
-
-def _eviction(held: Held, now_ms: int) -> Eviction:
-    since = held.started_ms if held.saved_ms is None else held.saved_ms
-    lost_ms = len(held.gpus) * (max(0, now_ms - since) + held.restore_s * 1000)
-    return Eviction(held.id, len(held.gpus), lost_ms // 1000)

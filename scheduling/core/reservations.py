@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from scheduling.core.bookings import NEVER, Bookings
 from scheduling.core.forecast import CELL, NODE, WHOLE, Forecast, Releases
 from scheduling.core.gangs import GROUP, RACK, rungs_of
-from scheduling.core.placement import take_from_cell
+from scheduling.core.placement import take_whole_cell
 from scheduling.core.room import Room, Wanted
 from scheduling.core.view import View
 
@@ -95,8 +95,7 @@ def earliest(room: Room, releases: Releases, bookings: Bookings, asked: Asked) -
         return None
     place = by.index(start)
     if kind == WHOLE:
-        own = take_from_cell(room, place, view.eligible[place], need=wanted.need)
-        return start, own + [gpu for gpu in forecast.members[place] if gpu not in own]
+        return start, take_whole_cell(room, place, view.eligible[place], need=wanted.need)
     return start, outlook.ready(forecast.members[place], wanted.need, start)
 
 

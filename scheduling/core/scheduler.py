@@ -79,13 +79,12 @@ class Scheduler:
         Then a cycle may be left out: it fits nowhere as things are, and the reservations of its level are taken by
         jobs ahead of it.
         """
-        moved = self.share.join((job.queue, job.project, job.user))
-        due = max(job.eligible_at_ms, job.not_before_ms)
+        moved = self.share.join(job.owner)
         if job.start_by_ms is not None:
             heapq.heappush(self.start_by, (job.start_by_ms, job.id))
-        if due > self.share.clock.now_ms:
+        if job.due_ms > self.share.clock.now_ms:
             self.sleeping[job.id] = job
-            heapq.heappush(self._alarm_clock, (due, job.id))
+            heapq.heappush(self._alarm_clock, (job.due_ms, job.id))
             return True
         queued = self.described(job)
         untouched = not moved and self.quiet is not None and self.quiet.is_untouched_by(queued)
@@ -142,7 +141,7 @@ class Scheduler:
             self.leave_queue(queued)
             job = queued.job
         if job is not None:
-            self.share.leave((job.queue, job.project, job.user))
+            self.share.leave(job.owner)
 
     def ended(self, job_id: str, now_ms: int) -> None:
         """The live job has released its GPUs, and what it consumed is settled. Unknown ids change nothing."""
@@ -242,7 +241,7 @@ class Scheduler:
         while alarm_clock and alarm_clock[0][0] <= now_ms:
             due, job_id = heapq.heappop(alarm_clock)
             job = self.sleeping.get(job_id)
-            if job is not None and max(job.eligible_at_ms, job.not_before_ms) == due:
+            if job is not None and job.due_ms == due:
                 del self.sleeping[job_id]
                 self.enqueue(job)
 

@@ -41,6 +41,16 @@ class WaitingJob:
     preemptible: bool = True
     recent_preemptions: int = 0
 
+    @property
+    def owner(self) -> tuple[str, str, str]:
+        """Queue, project and user: whom it is charged to."""
+        return self.queue, self.project, self.user
+
+    @property
+    def due_ms(self) -> int:
+        """The first instant at which it may start."""
+        return max(self.eligible_at_ms, self.not_before_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class LiveAttempt:
@@ -86,6 +96,11 @@ class LiveAttempt:
     def node(self) -> str:
         """The node that leads it."""
         return self.nodes[0] if self.nodes else ""
+
+    @property
+    def owner(self) -> tuple[str, str, str]:
+        """Queue, project and user: whom it is charged to."""
+        return self.queue, self.project, self.user
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class Queued:
         self.job, self.shape, self.id = job, shape, job.id
         self.submitted_ms = job.submitted_ms
         self.duration_ms = job.remaining_s * 1000
-        self.owner: Owner = (job.queue, job.project, job.user)
+        self.owner: Owner = job.owner
         self.level = job.level_value
         self.here = True  # still waits
         self.judged = -1  # the cycle that has decided that it waits on

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def instants(scheduler: Scheduler, gone: frozenset[str]) -> list[int]:
     """When something may change without an event, in ms. ``gone``: live jobs that are being taken back."""
-    found = [max(job.eligible_at_ms, job.not_before_ms) for job in scheduler.sleeping.values()]
+    found = [job.due_ms for job in scheduler.sleeping.values()]
     found += _next_start_by(scheduler)
     found += [nominee.deadline_ms for nominee in scheduler.nominees.values()]
     if not (scheduler.waiting or scheduler.sleeping or scheduler.nominees):

@@ -143,7 +143,7 @@ class Kept:
             return self._go_on(scheduler, runs)
         elif runs is not None:
             return False  # only a plan of ours grants GPUs
-        known = _waiting(scheduler, job)
+        known = scheduler.waiting_job(job)
         if known == waits:
             return True
         if known is not None:
@@ -167,12 +167,3 @@ class Kept:
             scheduler.saved(runs.job, runs.saved_ms)
         self._live[runs.job] = runs
         return True
-
-
-def _waiting(scheduler: Scheduler, job: str) -> WaitingJob | None:
-    """The job as the scheduler has it waiting: in the queue, for its time, or for its victims."""
-    queued = scheduler.waiting.by_id.get(job)
-    nominee = scheduler.nominees.get(job)
-    if queued is not None or nominee is not None:
-        return queued.job if queued is not None else nominee.queued.job  # type: ignore[union-attr]
-    return scheduler.sleeping.get(job)

@@ -79,8 +79,7 @@ class Outlook:
         if job_id in scheduler.sleeping:
             job = scheduler.sleeping[job_id]
             found = estimate(scheduler, self.explainer, scheduler.described(job))
-            due = max(job.eligible_at_ms, job.not_before_ms)
-            return Foretold(None if found is None else self.estimated(found, not_before_ms=due))
+            return Foretold(None if found is None else self.estimated(found, not_before_ms=job.due_ms))
         queued = scheduler.waiting.by_id.get(job_id)
         if queued is None:
             return None

@@ -89,13 +89,13 @@ def _deficits(fair: FairShare, ledger: Ledger[Any]) -> dict[Any, float]:
 
 
 # Everybody who sees a job reads the reasons kept for it, and other jobs may be of projects he may not know of.
-JOBS = ("first", "held_for", "victim")
+JOB_NUMBERS = ("first", "held_for", "victim")
 
 
 def anonymous(reason: Reason) -> dict[str, Any]:
     """The reason as JSON has it, but for the ids of other jobs."""
     told = plain(reason)
-    return {**told, "numbers": {name: value for name, value in told["numbers"].items() if name not in JOBS}}
+    return {**told, "numbers": {name: value for name, value in told["numbers"].items() if name not in JOB_NUMBERS}}
 
 
 def plain(reason: Reason) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from scheduling.core.resources import Submission
 from scheduling.core.snapshot import WaitingJob
 from scheduling.services import jobs, outlook
 from scheduling.services.outlook import Foretold, Outlook, Span
-from scheduling.services.reasons import plain
+from scheduling.services.reasons import JOB_NUMBERS, plain
 from scheduling.store.clock import to_ms
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
@@ -30,8 +30,6 @@ TOKEN_AGE = timedelta(minutes=10)
 _SALT = "scheduling.plan"
 # Refusals that say that the pool could never hold it; every other one is a fault of what was written.
 NEVER = frozenset({"no_node", "no_capacity", "no_nvlink_group", "no_such_memory", "unsatisfiable_rule"})
-# Numbers of reasons that are ids of jobs, which not everybody may know of.
-JOB_NUMBERS = ("first", "held_for", "victim")
 
 Verdict = Literal["now", "later", "never"]
 

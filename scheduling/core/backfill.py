@@ -1,0 +1,22 @@
+"""How long may a job be to start now, under what is promised to others?"""
+
+from __future__ import annotations
+
+from scheduling.core.bookings import Bookings
+from scheduling.core.placement import find, fits, is_told_by_counts
+from scheduling.core.room import Room, Wanted
+
+
+def longest_now(room: Room, bookings: Bookings, wanted: Wanted, project: str) -> int:
+    """The longest duration in ms for which the request would start now: ``NEVER`` for any, 0 for none.
+
+    The longer a job, the more promises block it, in the order of their starts: so fit is a step function, and no
+    more places are looked for than there are promises.
+    """
+    count = len(bookings.blocking(project))
+    if count and not is_told_by_counts(room, wanted) and find(room, wanted) is None:
+        return 0
+    for place in range(count, -1, -1):
+        if fits(room, wanted, bookings.first_pins(project, place)):
+            return max(0, bookings.longest(project, place))
+    return 0
