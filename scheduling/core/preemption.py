@@ -71,15 +71,14 @@ def cost_of(scheduler: Scheduler, held: Held, *, queue: str, now_ms: int) -> tup
     """What evicting the job costs a preemptor of ``queue``: the smaller, the better, compared from the left.
 
     Protection (D10), one count per level above the lowest, the other queue, GPU-ms lost since the last checkpoint or
-    the start with the time to restore, one, and when it started: of jobs that lose the same the one that has run
-    longest goes. The youngest would often be the one that has just resumed, and be evicted again and again.
+    the start with the time to restore, one, and how long it runs.
     """
     policy = scheduler.policy.evict
     ran = max(0, now_ms - held.started_ms)
     young = ran < max(policy.protect_s, held.checkpoint_interval_s) * 1000
     protected = young or held.recent_preemptions >= policy.protect_times
     levels = tuple(int(held.level_value == value) for value in scheduler.policy.values_above_lowest)
-    return (int(protected), *levels, int(held.owner[0] != queue), held.lost_ms(now_ms), 1, max(0, held.started_ms))
+    return (int(protected), *levels, int(held.owner[0] != queue), held.lost_ms(now_ms), 1, ran)
 
 
 class _Search:

@@ -194,9 +194,9 @@ def test_d10_then_the_fewest():
     assert victims(planned(groups(2, 2), critical(2), *halves, whole)) == ["c"]
 
 
-def test_of_those_that_lose_the_same_the_one_that_has_run_longest_goes():
+def test_d10_then_the_youngest():
     attempts = [running("old", "n0/0", for_s=900, saved_ms=NOW), running("young", "n0/1", for_s=800, saved_ms=NOW)]
-    assert victims(planned(loose(2), critical(), *attempts)) == ["old"]
+    assert victims(planned(loose(2), critical(), *attempts)) == ["young"]
 
 
 def test_d10_then_the_id():
