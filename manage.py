@@ -32,9 +32,17 @@ def missing_database() -> Path | None:
     return Path(database["NAME"])
 
 
+def stand_alone() -> None:
+    """``simulate`` uses nothing of an installation: no database, whatever DATABASE_URL says, and no kept secret."""
+    if sys.argv[1:2] == ["simulate"]:
+        os.environ["DATABASE_URL"] = "sqlite://:memory:"
+        os.environ["EMEP_SECRET_KEY"] = "unused"  # noqa: S105  nothing is signed with it
+
+
 def main() -> None:
     """Runs the command; a wrong setting, or a data directory that has no database yet, is one clear line."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "emep_site.settings")
+    stand_alone()
     try:
         settings.DATABASES  # noqa: B018  reads the settings, so that what is wrong with them is told here
     except ImproperlyConfigured as wrong:

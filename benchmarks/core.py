@@ -20,8 +20,10 @@ import random
 import resource
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from benchmarks.arguments import Parser, whole, wholes
 from benchmarks.naive import naive_pass_s
 from benchmarks.synthetic import SUBMITTED_OVER_MS, Demand, pool
 from benchmarks.verdicts import at_least, at_most
@@ -32,6 +34,7 @@ from scheduling.core.snapshot import Snapshot
 
 ARRIVALS = 2000
 SMALL, LARGE, FEW_GPUS, MANY_GPUS = 10_000, 100_000, 1000, 10_000
+LEAST_GPUS = 192  # every third node has the largest memory, and jobs ask for 8 nodes of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,11 @@ class Found:
 def peak_mb() -> float:
     """The most memory that this process has held so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def releases_explained(releases: int) -> int:
+    """How often the reasons are found as well, when so many jobs are released."""
+    return max(5, releases // 20)
 
 
 def explain_all(scheduler: Scheduler) -> None:
@@ -116,7 +124,7 @@ def measure(case: Case) -> Found:
     memory = peak_mb() - before
     gc.freeze()  # these live to the end: collections need not look at them again and again
     plain = releases(scheduler, case, explain=False)
-    explained = releases(scheduler, replace(case, releases=max(5, case.releases // 20)), explain=True)
+    explained = releases(scheduler, replace(case, releases=releases_explained(case.releases)), explain=True)
     naive = naive_pass_s(snapshot, scheduler) if case.waiting * case.gpus <= SMALL * FEW_GPUS else None
     idle = arrivals(scheduler, demand)
     return Found(built - began, done - built, len(plan.starts), memory, plain, explained, idle, naive)
@@ -176,18 +184,25 @@ def judge(cases: dict[tuple[int, int], Found]) -> None:
         print(f"{name:<36}{value:>10.3f}  {verdict}")
 
 
-def whole_numbers(text: str) -> list[int]:
-    """Whole numbers, several by comma."""
-    return [int(part) for part in text.split(",")]
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """What was asked for; ends the program where that can't be measured."""
+    parser = Parser("core", __doc__)
+    parser.add_argument("--waiting", type=wholes(1, 1_000_000), default=[SMALL, LARGE], help="jobs that wait")
+    parser.add_argument("--gpus", type=wholes(LEAST_GPUS, 100_000), default=[FEW_GPUS, MANY_GPUS], help="of the pool")
+    parser.add_argument("--releases", type=whole(1, 100_000), default=200, help="jobs that end, one by one")
+    options = parser.parse_args(argv)
+    least = options.releases + releases_explained(options.releases)
+    if min(options.waiting) < least:
+        parser.error(
+            f"argument --waiting: {options.releases} releases end {least} jobs; ask for at least so many, or for fewer "
+            "--releases"
+        )
+    return options
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Measures each case and prints the figures beside their limits."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--waiting", type=whole_numbers, default=[SMALL, LARGE])
-    parser.add_argument("--gpus", type=whole_numbers, default=[FEW_GPUS, MANY_GPUS])
-    parser.add_argument("--releases", type=int, default=200)
-    options = parser.parse_args()
+    options = arguments(argv)
     cases: dict[tuple[int, int], Found] = {}
     print(HEAD)
     for gpus in options.gpus:

@@ -10,13 +10,14 @@ timings (not those of the tests).
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.arguments import Parser, whole
 from tests.journeys.house import House, house
 
 
@@ -45,11 +46,11 @@ def latencies_s(made: House, jobs: int) -> tuple[list[float], list[float]]:
     return granted, running
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Prints the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=20)
-    options = parser.parse_args()
+    parser = Parser("embedded", __doc__)
+    parser.add_argument("--jobs", type=whole(1, 10_000), default=20, help="merges whose latency is measured")
+    options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="emep-bench-") as tmp:
         begun = time.monotonic()
         with house(Path(tmp), scale="1") as made:

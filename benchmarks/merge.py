@@ -1,6 +1,6 @@
 """How fast a merge is, against a plain copy of as many bytes with sha256 and fsync, in one run on one disk.
 
-    python benchmarks/merge.py [--mb 200] [--models 2] [--rounds 3] [--threads 1] [--directory DIR]
+    python -m benchmarks.merge [--mb 200] [--models 2] [--rounds 3] [--threads 1] [--directory DIR]
 
 Models are random bfloat16 tensors, half of the bytes in one tensor (as an embedding is). Speeds are MB (10^6 bytes)
 of output a second, the best of the rounds; inputs are in the page cache. Memory is the growth of RssAnon.
@@ -8,7 +8,6 @@ of output a second, the best of the rounds; inputs are in the page cache. Memory
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import multiprocessing
 import os
@@ -16,14 +15,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 from safetensors.torch import save_file
 
+from benchmarks.arguments import Parser, directory, whole
 from workers.engines.merging import MergeEngine
 from workers.engines.planning import plan_output
 from workers.engines.producing import produce
@@ -98,15 +96,15 @@ def measured(work: Callable[[Path], None], place: Path, rounds: int) -> tuple[fl
     return best, peak
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Generate, measure, print one line for each."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mb", type=int, default=200, help="size of each model in MB")
-    parser.add_argument("--models", type=int, default=2, help="how many models linear merges (slerp takes two)")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--directory", type=Path, default=None, help="where to work (default: the temporary directory)")
-    arguments = parser.parse_args()
+    parser = Parser("merge", __doc__)
+    parser.add_argument("--mb", type=whole(1, 1_000_000), default=200, help="size of each model in MB")
+    parser.add_argument("--models", type=whole(2, 64), default=2, help="how many linear merges (slerp takes two)")
+    parser.add_argument("--rounds", type=whole(1, 1000), default=3, help="of which the best counts")
+    parser.add_argument("--threads", type=whole(1, 1024), default=1, help="of torch")
+    parser.add_argument("--directory", type=directory, help="where to work (default: the temporary directory)")
+    arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
         place = Path(name)

@@ -12,15 +12,14 @@ others choose a node that has enough free GPUs of an accepted type: the first, t
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from benchmarks.arguments import Parser, directory
 from benchmarks.reference_cluster import FreeCounts
-from benchmarks.traces import rows
 from benchmarks.verdicts import at_least
 from scheduling.core.policy import DEFAULT_POLICY, Backfill
 from scheduling.core.pool import Pool
@@ -28,10 +27,12 @@ from scheduling.core.resources import AffinityTerm, ResourceRequest
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import Snapshot, WaitingJob
 from scheduling.simulation.cluster import pool_of_file
+from scheduling.simulation.table import TableError, read_table
+from scheduling.simulation.workload import COLUMNS, MAX_GPUS, REQUIRED
 
 NODES = "openb_nodes.csv.gz"
 VARIANTS = ("openb_default", "openb_gpuspec20")
-DEMANDS, SHUFFLES, TOLERANCE = (1.0, 1.3), 5, 0.3  # the limit holds at the last demand
+DEMANDS, SHUFFLES, TOLERANCE = (1.0, 1.3), 5, 0.3
 DAY_S = 86_400
 Choose = Callable[[Sequence[int], random.Random], int]
 
@@ -45,12 +46,15 @@ class Pod:
 
 
 def read_pods(path: Path) -> list[Pod]:
-    """The pods of the file that ask for a GPU, in its order."""
-    return [
-        Pod(int(row["gpus"]), tuple(name for name in row["gpu_type"].split("|") if name))
-        for row in rows(path)
-        if int(row["gpus"] or 0) > 0
-    ]
+    """The pods of the file that ask for a GPU, in its order; TableError when there is none, or it can't be read."""
+    found = []
+    for row in read_table(path, COLUMNS, required=REQUIRED):
+        gpus = row.whole("gpus", least=0, most=MAX_GPUS) or 0
+        if gpus:
+            found.append(Pod(gpus, tuple(name for name in row.text("gpu_type").split("|") if name)))
+    if not found:
+        raise TableError(f"{path.name} has no pod that asks for a GPU; put at least one in the column gpus")
+    return found
 
 
 def drawn(pods: Sequence[Pod], gpus: int, seed: int) -> list[Pod]:
@@ -135,9 +139,12 @@ def packed_by_emep(pods: Sequence[Pod], pool: Pool) -> int:
 
 
 def show(traces: Path) -> None:
-    """Prints the share of the pool's GPUs that each way gives out, in points, for each variant, demand and shuffle."""
+    """Prints the share of the pool's GPUs that each way gives out, in points, for each variant, demand and shuffle.
+
+    TableError when a file of the traces can't be used.
+    """
     pool = pool_of_file(traces / NODES)
-    nodes = [(int(row["gpus"]), row["gpu_type"]) for row in rows(traces / NODES) if int(row["gpus"]) > 0]
+    nodes = [(len(gpus), gpus[0].model) for gpus in (pool.by_node[node.name] for node in pool.nodes)]
     total = sum(size for size, _ in nodes)
     names = ["EMEP", *RIVALS]
     print(f"\npacking {NODES}: {total} whole GPUs, points of the pool given out")
@@ -155,15 +162,17 @@ def show(traces: Path) -> None:
                 print(f"{head}{seed:>8}" + "".join(f"{found[name][-1]:>11.2f}" for name in names), flush=True)
             means = {name: fmean(values) for name, values in found.items()}
             limit = round(means["first fit"] - TOLERANCE, 2)
-            verdict = at_least(means["EMEP"], limit) if demand == DEMANDS[-1] else ""
+            verdict = at_least(means["EMEP"], limit)
             print(f"{head}{'mean':>8}" + "".join(f"{means[name]:>11.2f}" for name in names) + f"  {verdict}")
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Prints the figures of both variants."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--traces", type=Path, required=True, help="the directory of the trace files")
-    show(parser.parse_args().traces)
+    parser = Parser("packing", __doc__)
+    parser.add_argument("--traces", type=directory, required=True, help="the directory of the trace files")
+    options = parser.parse_args(argv)
+    with parser.naming("--traces"):
+        show(options.traces)
 
 
 if __name__ == "__main__":

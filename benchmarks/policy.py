@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks import packing
+from benchmarks.arguments import Parser, directory, whole, wholes
 from benchmarks.reference_policies import POLICIES, Figures, Reference
 from benchmarks.traces import TraceJob, parse_nodes, read_jobs
 from benchmarks.verdicts import at_least, at_most
@@ -33,6 +34,7 @@ from scheduling.simulation.runtime import SimJob
 from scheduling.simulation.workload import read_trace
 from scheduling.simulation.world import simulate
 
+DAY_S = 86_400
 RESTORES = [58, 59, 60, 61, 62]
 MAX_WAIT_RATIO, MAX_SHARE_RATIO, MAX_CRITICAL_S = 0.95, 1.05, 5.0
 HEAD = (
@@ -100,13 +102,12 @@ def mean_of(runs: Sequence[Figures]) -> Figures:
     )
 
 
-def compare(traces: Path, chosen: Comparison, *, options: argparse.Namespace) -> None:
-    """Runs both sides over one trace and prints their figures and ratios."""
+def compare(traces: Path, chosen: Comparison, *, policy: Policy, options: argparse.Namespace) -> None:
+    """Runs both sides over one trace and prints their figures and ratios; TableError when it can't be used."""
+    trace = read_trace(traces / chosen.file)
     jobs = read_jobs(traces / chosen.file, limit=options.jobs)
     ids = {job.id for job in jobs}
-    trace = read_trace(traces / chosen.file)
     trace = replace(trace, jobs=tuple(job for job in trace.jobs if job.id in ids))
-    policy = patched(DEFAULT_POLICY, patch_of(options.policy)) if options.policy else DEFAULT_POLICY
     sims, pool = queue_jobs(trace, policy, classes="hash", types=False), pool_of_spec(chosen.nodes)
     gc.freeze()  # the jobs live to the end: collections need not look at them again and again
     print(f"\n{chosen.file} on {chosen.nodes}: {len(jobs)} jobs, reference {options.reference}\n{HEAD}")
@@ -129,35 +130,32 @@ def compare(traces: Path, chosen: Comparison, *, options: argparse.Namespace) ->
         ("share error", us.share_error / max(them.share_error, 1e-9), MAX_SHARE_RATIO),
     ):
         print(f"{name + ', ratio of the means':<36}{ratio:>9.3f}  {at_most(ratio, limit)}")
-    print(f"{'bounded slowdown, ratio of the means':<36}{us.bsld / them.bsld:>9.3f}")
+    print(f"{'bounded slowdown, ratio of the means':<36}{us.bsld / max(them.bsld, 1e-9):>9.3f}")
     critical = us.critical_wait or 0.0
     print(f"{'Critical mean wait, s':<36}{critical:>9.2f}  {at_most(critical, MAX_CRITICAL_S)}")
-    rate = len(jobs) / fmean(our_s)
+    rate = len(jobs) / max(fmean(our_s), 1e-9)
     print(f"{'simulator, jobs a CPU second':<36}{rate:>9.0f}  {at_least(rate, chosen.jobs_per_s)}"
-          f"   (reference: {len(jobs) / fmean(their_s):.0f})")  # fmt: skip
+          f"   (reference: {len(jobs) / max(fmean(their_s), 1e-9):.0f})")  # fmt: skip
 
 
-def whole_numbers(text: str) -> list[int]:
-    """Whole numbers, several by comma."""
-    return [int(part) for part in text.split(",")]
-
-
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Prints the figures of the chosen traces."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--traces", type=Path, required=True, help="the directory of the trace files")
+    parser = Parser("policy", __doc__)
+    parser.add_argument("--traces", type=directory, required=True, help="the directory of the trace files")
     parser.add_argument("--trace", action="append", choices=[*COMPARISONS, "openb"], help="all when not given")
-    parser.add_argument("--restore", type=whole_numbers, default=RESTORES, help="seconds that a victim restores")
-    parser.add_argument("--jobs", type=int, default=None, help="only the first so many jobs")
+    parser.add_argument("--restore", type=wholes(0, DAY_S), default=RESTORES, help="seconds that a victim restores")
+    parser.add_argument("--jobs", type=whole(1, 10_000_000), default=None, help="only the first so many jobs")
     parser.add_argument("--reference", choices=POLICIES, default="priofs-easy")
     parser.add_argument("--policy", type=Path, default=None, help="JSON: what differs from EMEP's default policy")
-    options = parser.parse_args()
-    chosen = options.trace or [*COMPARISONS, "openb"]
-    for name in chosen:
-        if name == "openb":
-            packing.show(options.traces)
-        else:
-            compare(options.traces, COMPARISONS[name], options=options)
+    options = parser.parse_args(argv)
+    with parser.naming("--policy"):
+        policy = patched(DEFAULT_POLICY, patch_of(options.policy)) if options.policy else DEFAULT_POLICY
+    with parser.naming("--traces"):
+        for name in options.trace or [*COMPARISONS, "openb"]:
+            if name == "openb":
+                packing.show(options.traces)
+            else:
+                compare(options.traces, COMPARISONS[name], policy=policy, options=options)
 
 
 if __name__ == "__main__":

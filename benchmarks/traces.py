@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+
+from scheduling.simulation.table import Row, read_table
+from scheduling.simulation.workload import COLUMNS, REQUIRED
 
 LEVELS = ("Critical", "High", "Normal", "Low")
 NODE_GPUS = 8  # what a derived job with an uneven total is packed on: full nodes of so many, and one remainder node
@@ -36,29 +37,27 @@ def level_rank(job_id: str) -> int:
     return next((rank for rank, below in enumerate((2, 12, 72)) if drawn < below), 3)
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a gzip CSV file with a header."""
-    with gzip.open(path, "rt", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def read_jobs(path: Path, *, classes: str = "hash", limit: int | None = None) -> list[TraceJob]:
     """The jobs of ``path`` by submission, the first ``limit`` of them; rows without GPUs or run time are left out.
 
-    ``classes``: "hash" overlays levels, "none" makes all of them Normal.
+    ``classes``: "hash" overlays levels, "none" makes all of them Normal. TableError names a cell that is no number.
     """
-    jobs = [_job(row, classes) for row in rows(path) if int(row["gpus"]) > 0 and float(row["duration_s"] or 0) > 0]
+    jobs = [job for row in read_table(path, COLUMNS, required=REQUIRED) if (job := _job(row, classes)) is not None]
     jobs.sort(key=lambda job: job.submit_s)
     return jobs[:limit]
 
 
-def _job(row: dict[str, str], classes: str) -> TraceJob:
-    gpus, per_node = int(row["gpus"]), row["gpus_per_node"]
-    each = int(per_node) if per_node else min(gpus, NODE_GPUS)
-    nodes = int(row["nodes"]) if per_node else gpus // each
-    rank = level_rank(row["job_id"]) if classes == "hash" else LEVELS.index("Normal")
-    submit_s, duration_s = int(float(row["submit_s"])), max(1, round(float(row["duration_s"])))
-    return TraceJob(row["job_id"], submit_s, duration_s, gpus, nodes, each, gpus - nodes * each, row["project"], rank)
+def _job(row: Row, classes: str) -> TraceJob | None:
+    gpus, duration_s = row.whole("gpus") or 0, row.number("duration_s") or 0
+    if gpus <= 0 or duration_s <= 0:
+        return None
+    job_id, each, submit_s = row.text("job_id"), row.whole("gpus_per_node"), int(row.number("submit_s") or 0)
+    nodes = row.whole("nodes") if each else None
+    each = each or min(gpus, NODE_GPUS)
+    nodes = nodes or gpus // each
+    rank = level_rank(job_id) if classes == "hash" else LEVELS.index("Normal")
+    seconds, rest = max(1, round(duration_s)), gpus - nodes * each
+    return TraceJob(job_id, submit_s, seconds, gpus, nodes, each, rest, row.text("project"), rank)
 
 
 def parse_nodes(spec: str) -> list[int]:

@@ -77,7 +77,8 @@ def _find(room: Room, wanted: Wanted, pins: Pins, *, wishes: int) -> list[int] |
 def on_one_node(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | None:
     """GPUs of one cell, or, for a job that needs no NVLink, of several cells of one node."""
     need = wanted.need
-    cell = view.best_cell(need, nvlink=wanted.nvlink, pins=pins)
+    claimed = 0 if room.claims is None else room.claims.against(wanted)
+    cell = view.best_cell(need, nvlink=wanted.nvlink, pins=pins, claimed=claimed)
     if cell is not None:
         mask = room.free[cell] & view.eligible[cell] & ~pins.cells.get(cell, 0)
         return take_from_cell(room, cell, mask, need=need)

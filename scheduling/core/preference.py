@@ -6,6 +6,8 @@ LOOSE, SMALL, LARGE = range(3)
 SMALL_SHARE = 4
 MIXED = 1 << 60  # the "memory size" of GPUs that are not all of one size: worse than any size
 Preference = tuple[int, ...]
+CLAIMED_AT = {"whole_groups": 3, "smallest_memory": 0, "best_fit": 0}
+"""The place of ``claimed`` in the key: before the memory."""
 
 
 def kind_of(size: int, largest: int, *, loose: bool) -> int:
@@ -18,21 +20,24 @@ def kind_of(size: int, largest: int, *, loose: bool) -> int:
     return SMALL if size * SMALL_SHARE <= largest else LARGE
 
 
-def preference(prefer: str, *, kind: int, whole: bool, size: int, tier: int, free: int, need: int) -> Preference:
+def preference(
+    prefer: str, *, kind: int, whole: bool, size: int, tier: int, free: int, need: int, claimed: int = 0
+) -> Preference:
     """How good a cell is; ties go to the lowest index.
 
     ``whole``: all of its ``size`` GPUs are free; ``tier``: the memory size in MiB of the GPUs it would give, ``MIXED``
-    for several; ``free``: how many suitable ones are free; ``need``: how many the job takes.
+    for several; ``free``: how many suitable ones are free; ``need``: how many the job takes; ``claimed``: 1 when others
+    that wait can go nowhere else.
 
     - ``whole_groups``: GPUs outside groups, then small groups, then large ones; of each those already broken or used
-      up exactly, then the smallest whole group. Among those the smallest memory, then the fewest free.
-    - ``smallest_memory``: the same with memory first.
-    - ``best_fit``: the smallest memory, then the fewest free, whatever is broken.
+      up exactly, then the smallest whole group. Among those what is not claimed, the smallest memory, the fewest free.
+    - ``smallest_memory``: the same with what is not claimed first, then memory.
+    - ``best_fit``: what is not claimed, the smallest memory, then the fewest free, whatever is broken.
     """
     if prefer == "best_fit":
-        return (tier, free)
+        return (claimed, tier, free)
     breaks = kind != LOOSE and whole and size > need
     place = (kind, int(breaks), size if breaks else 0)
     if prefer == "smallest_memory":
-        return (tier, *place, free)
-    return (*place, tier, free)
+        return (claimed, tier, *place, free)
+    return (*place, claimed, tier, free)

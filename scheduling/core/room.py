@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
+from scheduling.core.claims import Claims, Suited
 from scheduling.core.pool import Pool
 from scheduling.core.resources import AffinityTerm, ResourceRequest
 from scheduling.core.rules import holds
 from scheduling.core.view import View
 
 MAX_VIEWS = 512
+NO_SUCH_MIB = 1 << 62  # more than any GPU has
 MAX_LOG = 4096
 
 
@@ -81,6 +84,7 @@ class Room:
         self.free_count = sum(mask.bit_count() for mask in self.free)
         self.log: list[tuple[int, int]] = []
         self.generation = 0
+        self.claims: Claims | None = None
         self._views: dict[object, View] = {}
 
     def take(self, cells: dict[int, int]) -> None:
@@ -115,20 +119,40 @@ class Room:
         plain = wishes == 0 and memory is None
         if plain and wanted.view is not None and wanted.room is self and wanted.generation == self.generation:
             return wanted.view
-        least = wanted.request.gpu_memory_min_mib
-        tier = next((place for place, size in enumerate(self.inventory.memory_sizes) if size >= least), -1)
         terms = (*wanted.terms, *wanted.wishes[:wishes])
         avoided = (tuple(sorted(wanted.avoid_gpus)), tuple(sorted(wanted.avoid_nodes)))
-        key = (tier, terms, avoided, wanted.confined, memory)
+        key = (self._too_small(wanted), terms, avoided, wanted.confined, memory)
         view = self._views.get(key)
         if view is None:
-            if len(self._views) >= MAX_VIEWS:
-                self._views.clear()
-                self.generation += 1
-            masks = self._eligible(least, terms, memory)
-            view = self._views[key] = View(self, self._confine(masks, wanted))
+            masks = self._eligible(wanted.request.gpu_memory_min_mib, terms, memory)
+            view = self._kept(key, self._confine(masks, wanted))
         if plain:
             wanted.view, wanted.room, wanted.generation = view, self, self.generation
+        return view
+
+    def suited(self, wanted: Wanted) -> Suited:
+        """Equal for requests that the same GPUs suit by their memory and their required rules."""
+        return self._too_small(wanted), wanted.terms
+
+    def suited_view(self, suited: Suited) -> View:
+        """The view of the GPUs that suit by memory and required rules, until ``generation`` changes."""
+        place, terms = suited
+        key = (place, terms, ((), ()), None, None)
+        view = self._views.get(key)
+        if view is None:
+            least = (*self.inventory.memory_sizes, NO_SUCH_MIB)[place]
+            view = self._kept(key, self._eligible(least, terms, None))
+        return view
+
+    def _too_small(self, wanted: Wanted) -> int:
+        """How many of the memory sizes there are do not suffice."""
+        return bisect_left(self.inventory.memory_sizes, wanted.request.gpu_memory_min_mib)
+
+    def _kept(self, key: object, masks: list[int]) -> View:
+        if len(self._views) >= MAX_VIEWS:
+            self._views.clear()
+            self.generation += 1
+        view = self._views[key] = View(self, masks)
         return view
 
     def _eligible(self, least: int, terms: tuple[AffinityTerm, ...], memory: int | None) -> list[int]:

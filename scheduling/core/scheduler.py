@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from scheduling.core.bookings import NEVER
+from scheduling.core.claims import Claims
 from scheduling.core.cycle import Cycle
 from scheduling.core.fairshare import FairShare, Owner, Run, billing_micro
 from scheduling.core.feasibility import placeable
@@ -43,6 +44,7 @@ class Scheduler:
         self.assume_saved = self.only_starts = False
         usable = placeable(pool, unreachable=unreachable)
         self.room = Room(pool, usable=usable, prefer=policy.prefer)
+        self.claims = self.room.claims = Claims(self.room)
         self.releases = Releases(self.room)
         self.share = FairShare(policy, len(pool.installed), snapshot.usage, now_ms=snapshot.now_ms)
         self.groups = Groups(self.inventory)
@@ -101,6 +103,7 @@ class Scheduler:
 
     def _line_up(self, queued: Queued) -> None:
         self.waiting.add(queued, may_evict=self.may_evict(queued.job))
+        self.claims.change(queued.shape.wanted, 1)
 
     def described(self, job: WaitingJob) -> Queued:
         """The job as the queue would hold it; it does not wait."""
@@ -301,6 +304,7 @@ class Scheduler:
     def leave_queue(self, queued: Queued) -> None:
         """The job is no longer in the queue."""
         self.waiting.remove(queued, may_evict=self.may_evict(queued.job))
+        self.claims.change(queued.shape.wanted, -1)
 
     def nominate(self, queued: Queued, gpus: list[int], *, deadline_ms: int) -> None:
         """The GPUs, free or still held by others, are kept for the job; it is charged for them from now on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.core.preference import MIXED, Preference, kind_of, preference
+from scheduling.core.preference import CLAIMED_AT, MIXED, Preference, kind_of, preference
 
 if TYPE_CHECKING:
     from scheduling.core.room import Pins, Room
@@ -21,7 +21,7 @@ class View:
 
     __slots__ = (
         "_base", "_bits", "_by_group", "_codes", "_mixed", "_most", "_most_in_group", "_nodes_on", "_orders",
-        "_position", "_room", "_stride", "by_count", "count", "eligible", "node_bits", "node_count", "sizes",
+        "_position", "_room", "_stride", "by_count", "count", "eligible", "free", "node_bits", "node_count", "sizes",
     )  # fmt: skip
 
     def __init__(self, room: Room, eligible: list[int]) -> None:
@@ -52,6 +52,7 @@ class View:
         self.by_count = [0] * (largest + 1)
         self._by_group = [0] * (largest + 1)
         self.count = [0] * cells
+        self.free = 0  # of all cells together
         self._most = self._most_in_group = 0
         self._orders: dict[tuple[int, bool], list[tuple[Preference, list[int]]]] = {}
         self._nodes_on = False
@@ -69,6 +70,7 @@ class View:
         self.count[cell] = count
         if not count:
             return
+        self.free += count
         bit = 1 << cell
         self.by_count[count] |= bit
         if count > self._most:
@@ -90,6 +92,7 @@ class View:
         count = self.count[cell]
         if not count:
             return
+        self.free -= count
         bit = 1 << cell
         by_count = self.by_count
         by_count[count] ^= bit
@@ -183,32 +186,41 @@ class View:
                 return True
         return False
 
-    def best_cell(self, need: int, *, nvlink: bool, pins: Pins) -> int | None:
-        """The cell a job of ``need`` GPUs is best placed in, leaving out the pinned GPUs; None if there is none."""
+    def best_cell(self, need: int, *, nvlink: bool, pins: Pins, claimed: int = 0) -> int | None:
+        """The cell a job of ``need`` GPUs is best placed in, leaving out the pinned GPUs; None if there is none.
+
+        ``claimed``: the cells, as bits, that others need more.
+        """
         if not self.may_fit(need, nvlink=nvlink):
             return None
-        best = self._best_unpinned(need, nvlink=nvlink, hidden=pins.cell_bits)
+        best = self._best_unpinned(need, nvlink=nvlink, hidden=pins.cell_bits, claimed=claimed)
         for cell in (*pins.cells, *self._mixed) if pins.cells or self._mixed else ():
             if self.count[cell] < need:
                 continue
-            found = self._judge(cell, need, nvlink=nvlink, pins=pins)
+            found = self._judge(cell, need, nvlink=nvlink, pins=pins, claimed=claimed >> cell & 1)
             if found is not None and (best is None or found < best):
                 best = found
         return None if best is None else best[1]
 
-    def _best_unpinned(self, need: int, *, nvlink: bool, hidden: int) -> Found | None:
+    def _best_unpinned(self, need: int, *, nvlink: bool, hidden: int, claimed: int) -> Found | None:
         order = self._orders.get((need, nvlink))
         if order is None:
             order = self._orders[(need, nvlink)] = self._ordered(need, nvlink=nvlink)
-        all_bits = self._bits
+        all_bits, at = self._bits, CLAIMED_AT[self._room.prefer]
+        spare: Found | None = None
         for key, codes in order:
+            if spare is not None and key[:at] != spare[0][:at]:
+                break
             bits = 0
             for code in codes:
                 bits |= all_bits[code]
             bits &= ~hidden
-            if bits:
+            if bits & ~claimed:
+                bits &= ~claimed
                 return key, (bits & -bits).bit_length() - 1
-        return None
+            if bits and spare is None:
+                spare = (*key[:at], 1, *key[at + 1 :]), (bits & -bits).bit_length() - 1
+        return spare
 
     def _ordered(self, need: int, *, nvlink: bool) -> list[tuple[Preference, list[int]]]:
         """The classes of cells that have occurred and hold ``need``, the best first; equally good ones together."""
@@ -226,7 +238,7 @@ class View:
             found.setdefault(key, []).append(code)
         return sorted(found.items())
 
-    def _judge(self, cell: int, need: int, *, nvlink: bool, pins: Pins) -> Found | None:
+    def _judge(self, cell: int, need: int, *, nvlink: bool, pins: Pins, claimed: int) -> Found | None:
         """One cell looked at by itself: pinned in part, or with memory of several sizes."""
         inventory = self._room.inventory
         loose = inventory.group_of[cell] == ""
@@ -239,7 +251,7 @@ class View:
         key = preference(
             self._room.prefer, kind=kind_of(inventory.size[cell], inventory.largest_group, loose=loose),
             whole=whole, size=inventory.size[cell],
-            tier=tier_of(self._room, cell, suited, need=need), free=free, need=need,
+            tier=tier_of(self._room, cell, suited, need=need), free=free, need=need, claimed=claimed,
         )  # fmt: skip
         return key, cell
 

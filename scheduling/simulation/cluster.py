@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from scheduling.core.fields import shown
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.units import parse_memory
 from scheduling.simulation.table import Row, TableError, read_table
@@ -14,7 +15,8 @@ from scheduling.simulation.table import Row, TableError, read_table
 UNLIMITED_MIB = 1 << 40
 MAX_GPUS_PER_NODE = 1024
 MAX_NODES = 100_000
-MAX_GPUS = 200_000  # of a text: more are no cluster, and would take minutes to set up
+MAX_MEM_GB = 1_000_000
+MAX_GPUS = 200_000  # in all: more are no cluster, and would take minutes to set up
 COLUMNS = ("node", "gpus", "gpu_type", "gpu_mem_gb", "rack", "nvlink_group", "cpus", "mem_gb")
 ANY_MODEL = "any"  # a GPU of no stated type
 _PART = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([^\s,:|]{1,64}))?", re.ASCII)
@@ -29,9 +31,18 @@ def cluster(nodes: str) -> Pool:
     """The pool of ``nodes``: a SPEC (:func:`pool_of_spec`) or the path of a CSV file (:func:`pool_of_file`)."""
     if _PART.fullmatch(nodes.split(",")[0].strip()):
         return pool_of_spec(nodes)
-    if not Path(nodes).is_file():
-        raise ClusterError(f"--nodes {nodes!r} is neither a file nor a cluster: {HOW}; or name a CSV file of nodes")
+    if not _is_file(nodes):
+        raise ClusterError(
+            f"--nodes {shown(nodes)} is neither a file nor a cluster: {HOW}; or name a CSV file of nodes"
+        )
     return pool_of_file(Path(nodes))
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # a name too long, or in a directory that may not be read
+        return False
 
 
 def pool_of_spec(spec: str) -> Pool:
@@ -41,13 +52,13 @@ def pool_of_spec(spec: str) -> Pool:
     for place, part in enumerate(spec.split(",")):
         match = _PART.fullmatch(part.strip())
         if match is None:
-            raise ClusterError(f"{part.strip()!r} in --nodes {spec!r} can't be read: {HOW}")
+            raise ClusterError(f"{shown(part.strip())} in --nodes {shown(spec)} can't be read: {HOW}")
         size, count, model = int(match[1]), int(match[2]), match[3] or ANY_MODEL
         if not 1 <= size <= MAX_GPUS_PER_NODE or not 1 <= count <= MAX_NODES:
             limits = f"1 to {MAX_GPUS_PER_NODE} GPUs on each of 1 to {MAX_NODES} nodes"
-            raise ClusterError(f"{part.strip()!r} in --nodes {spec!r} is out of range: a part has {limits}")
+            raise ClusterError(f"{shown(part.strip())} in --nodes {shown(spec)} is out of range: a part has {limits}")
         if len(gpus) + size * count > MAX_GPUS:
-            raise ClusterError(f"--nodes {spec!r} has more than {MAX_GPUS} GPUs in all: ask for fewer nodes")
+            raise ClusterError(f"--nodes {shown(spec)} has more than {MAX_GPUS} GPUs in all: ask for fewer nodes")
         for number in range(count):
             name = f"n{place}-{number:0{len(str(count - 1))}d}"
             nodes.append(Node(name, "rack"))
@@ -58,7 +69,7 @@ def pool_of_spec(spec: str) -> Pool:
 def pool_of_file(path: Path) -> Pool:
     """The cluster of a CSV(.gz) file with the columns ``COLUMNS``, of which node and gpus must be there.
 
-    No ``gpu_mem_gb``: memory without limit; no ``rack``: the rack "". Nodes without GPUs are left out.
+    No ``gpu_mem_gb``: memory without limit; no ``rack``: the rack "". Nodes of 0 GPUs are left out.
     """
     nodes: list[Node] = []
     gpus: list[Gpu] = []
@@ -70,7 +81,13 @@ def pool_of_file(path: Path) -> Pool:
         if name in seen:
             raise row.wrong("node", f"names {name!r} again (first on line {seen[name]}); give every node its own name")
         seen[name] = row.line
-        size = row.whole("gpus", most=MAX_GPUS_PER_NODE) or 0
+        size = row.whole("gpus", least=0, most=MAX_GPUS_PER_NODE)
+        if size is None:
+            raise row.wrong("gpus", f"is empty; write a whole number from 0 to {MAX_GPUS_PER_NODE}")
+        for column in ("cpus", "mem_gb"):
+            row.number(column, least=0)
+        if len(gpus) + size > MAX_GPUS:
+            raise row.wrong("gpus", f"makes more than {MAX_GPUS} GPUs in all; leave nodes out")
         if size > 0:
             nodes.append(Node(name, row.text("rack")))
             gpus.extend(_gpus_of_row(name, size, row))
@@ -85,11 +102,10 @@ def says_types(pool: Pool) -> bool:
 
 
 def _gpus_of_row(name: str, size: int, row: Row) -> Iterator[Gpu]:
-    memory_gb = row.number("gpu_mem_gb")
+    memory_gb = row.number("gpu_mem_gb", most=MAX_MEM_GB)
     if memory_gb is not None and memory_gb <= 0:
-        raise row.wrong(
-            "gpu_mem_gb", f"is {row.text('gpu_mem_gb')!r}; write more than 0, or leave it empty for no limit"
-        )
+        what = f"is {row.text('gpu_mem_gb')!r}; write more than 0, or leave it empty for no limit"
+        raise row.wrong("gpu_mem_gb", what)
     memory_mib = UNLIMITED_MIB if memory_gb is None else parse_memory(memory_gb)
     group = row.text("nvlink_group") or None
     return _gpus(name, size, model=row.text("gpu_type") or ANY_MODEL, memory_mib=memory_mib, group=group)

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
-from difflib import get_close_matches
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from scheduling.core.fields import nearest, shown
 from scheduling.core.policy import LEDGERS, MAX_WEIGHT, Level, Policy, PreemptRule, QueuePolicy
 
 Read = Callable[[str, Any], Any]
 MAX_SECONDS = 10.0**9
 MAX_COUNT = 10_000
+MAX_KEY = 80  # characters of a key that are said back
 RULE_KEYS = tuple(field.name for field in fields(PreemptRule))
 QUEUE_KEYS = ("weight", "grace_s", "default_max_duration_s", "max_duration_cap_s", "default_level", "levels")
 
 
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """One thing that is wrong with a patch: the whole path of its key, "" for the patch itself, and what to write."""
+
+    path: str
+    message: str
+
+
 class PatchError(ValueError):
-    """The patch can't be applied; the message names the key, its limit and what to write."""
+    """The patch can't be applied; the message names every wrong key, its limit and what to write."""
+
+    def __init__(self, *wrong: Wrong) -> None:
+        super().__init__("; ".join(each.message for each in wrong))
+        self.wrong = wrong
+
+
+def _error(path: str, message: str) -> PatchError:
+    return PatchError(Wrong(path, message))
 
 
 def patch_of(path: Path) -> Mapping[str, Any]:
@@ -27,10 +45,12 @@ def patch_of(path: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as unreadable:
-        raise PatchError(f"{path} can't be read ({unreadable.strerror}); name a JSON file") from unreadable
+        raise _error("", f"{path} can't be read ({unreadable.strerror}); name a JSON file") from unreadable
     except (ValueError, RecursionError) as unreadable:
-        raise PatchError(f"{path} is not JSON ({unreadable}); mend it there") from unreadable
-    return _object(path.name, found)
+        raise _error("", f"{path} is not JSON ({unreadable}); mend it there") from unreadable
+    if not isinstance(found, Mapping):
+        raise _error("", f'{path} must hold an object like {{"half_life_s": 86400}}, not {shown(found)}')
+    return found
 
 
 def patched(policy: Policy, patch: Mapping[str, Any]) -> Policy:
@@ -41,66 +61,94 @@ def patched(policy: Policy, patch: Mapping[str, Any]) -> Policy:
     ``project_weights``, ``billing`` (weights by name); ``user_weights`` (by "project/user"); ``queues`` (by name:
     ``QUEUE_KEYS``, where levels gives values by name); ``preemption`` (the whole list of rules, each with
     ``RULE_KEYS``); ``backfill``, ``evict``, ``retry`` (objects with the fields of these parts of the policy).
-    PatchError names the key and what to write.
+    PatchError names every wrong key and what to write.
     """
-    _known("the policy", patch, tuple(_KEYS) + tuple(_PARTS))
-    changes: dict[str, Any] = {key: _KEYS[key](key, value) for key, value in patch.items() if key in _KEYS}
-    if "queues" in patch:
-        changes["queues"] = _queues(policy.queues, _object("queues", patch["queues"]))
-    for part, readers in _PARTS.items():
-        if part in patch and part != "queues":
-            changes[part] = _part(getattr(policy, part), part, _object(part, patch[part]), readers)
-    made = replace(policy, **changes)
-    _check_names(made)
+    wrong = list(_unknown("", patch, (*_KEYS, *_PARTS)))
+    changes: dict[str, Any] = {}
+    for key in patch:
+        with _kept(wrong):
+            if key in _KEYS:
+                changes[key] = _KEYS[key](key, patch[key])
+            elif key == "queues":
+                changes[key] = _queues(policy.queues, _object(key, patch[key]))
+            elif key in _PARTS:
+                changes[key] = _part(getattr(policy, key), key, _object(key, patch[key]), _PARTS[key])
+    if not wrong:
+        made = replace(policy, **changes)
+        wrong += _wrong_names(made)
+    if wrong:
+        raise PatchError(*wrong)
     return made
 
 
-def _check_names(policy: Policy) -> None:
-    """Every queue has its default level, and every rule speaks of queues and levels that there are."""
+@contextmanager
+def _kept(wrong: list[Wrong]) -> Iterator[None]:
+    """What goes wrong inside is added to the list."""
+    try:
+        yield
+    except PatchError as error:
+        wrong += error.wrong
+
+
+def _wrong_names(policy: Policy) -> Iterator[Wrong]:
+    """Queues that lack their default level, and rules that speak of queues and levels that there are not."""
     for queue in policy.queues:
         if queue.level(queue.default_level) is None:
-            names = ", ".join(level.name for level in queue.levels)
-            raise PatchError(f"queues.{queue.name}.default_level is {queue.default_level!r}; name one of {names}")
+            path, names = f"queues.{queue.name}.default_level", ", ".join(level.name for level in queue.levels)
+            yield Wrong(path, f"{path} is {queue.default_level!r}; name one of {names}")
     for place, rule in enumerate(policy.preemption):
-        for name, level in ((rule.queue, rule.level), (rule.victim_queue, rule.victim_level)):
+        for prefix, name, level in (("", rule.queue, rule.level), ("victim_", rule.victim_queue, rule.victim_level)):
             found = policy.queue(name)
             if found is None or found.level(level) is None:
-                raise PatchError(f"preemption.{place}: there is no level {level!r} of a queue {name!r}; mend the rule")
+                path = f"preemption.{place}.{prefix}{'queue' if found is None else 'level'}"
+                yield Wrong(path, f"{path}: there is no level {level!r} of a queue {name!r}; mend the rule")
 
 
 def _part(old: Any, part: str, new: Mapping[str, Any], readers: Mapping[str, Read]) -> Any:
-    _known(part, new, tuple(readers))
-    return replace(old, **{key: readers[key](f"{part}.{key}", value) for key, value in new.items()})
+    wrong = list(_unknown(part, new, tuple(readers)))
+    changes: dict[str, Any] = {}
+    for key, value in new.items():
+        if key in readers:
+            with _kept(wrong):
+                changes[key] = readers[key](f"{part}.{key}", value)
+    if wrong:
+        raise PatchError(*wrong)
+    return replace(old, **changes)
 
 
 def _queues(old: Sequence[QueuePolicy], new: Mapping[str, Any]) -> tuple[QueuePolicy, ...]:
-    _known("queues", new, tuple(queue.name for queue in old))
-    return tuple(
-        _part(queue, f"queues.{queue.name}", _object(f"queues.{queue.name}", new[queue.name]), _PARTS["queues"])
-        if queue.name in new
-        else queue
-        for queue in old
-    )
+    wrong = list(_unknown("queues", new, [queue.name for queue in old]))
+    made: list[QueuePolicy] = []
+    for queue in old:
+        with _kept(wrong):
+            path = f"queues.{queue.name}"
+            given = _object(path, new.get(queue.name, {}))
+            made.append(_part(queue, path, given, _PARTS["queues"]))
+    if wrong:
+        raise PatchError(*wrong)
+    return tuple(made)
 
 
-def _known(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+def _unknown(path: str, given: Mapping[str, Any], known: Sequence[str]) -> Iterator[Wrong]:
+    where = path or "the policy"
     for key in given:
         if key not in known:
-            near = get_close_matches(str(key), known, 1)
-            hint = f"did you mean {near[0]}?" if near else "remove it;"
-            raise PatchError(f"there is no {key!r} in {where}; {hint} known are {', '.join(known)}")
+            message = (
+                f"there is no {shown(key)} in {where}{nearest(key, known)}; remove it; known are {', '.join(known)}"
+            )
+            yield Wrong(f"{path}.{key[:MAX_KEY]}" if path else key[:MAX_KEY], message)
 
 
 def _object(key: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise PatchError(f'{key} must be an object like {{"name": value}}, not {value!r}')
+        raise _error(key, f'{key} must be an object like {{"name": value}}, not {shown(value)}')
     return value
 
 
 def _number(most: float, *, least: float = 0.0) -> Read:
     def read(key: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-            raise PatchError(f"{key} must be a number from {least:g} to {most:g}, not {value!r}")
+            raise _error(key, f"{key} must be a number from {least:g} to {most:g}, not {shown(value)}")
         return float(value)
 
     return read
@@ -109,7 +157,7 @@ def _number(most: float, *, least: float = 0.0) -> Read:
 def _whole(most: int, *, least: int = 0) -> Read:
     def read(key: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise PatchError(f"{key} must be a whole number from {least} to {most}, not {value!r}")
+            raise _error(key, f"{key} must be a whole number from {least} to {most}, not {shown(value)}")
         return value
 
     return read
@@ -118,7 +166,7 @@ def _whole(most: int, *, least: int = 0) -> Read:
 def _one_of(*names: str) -> Read:
     def read(key: str, value: Any) -> str:
         if value not in names:
-            raise PatchError(f"{key} must be one of {', '.join(names)}, not {value!r}")
+            raise _error(key, f"{key} must be one of {', '.join(names)}, not {shown(value)}")
         return str(value)
 
     return read
@@ -126,13 +174,24 @@ def _one_of(*names: str) -> Read:
 
 def _ledgers(key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or len(set(map(str, value))) < len(value):
-        raise PatchError(f"{key} must be a list of some of {', '.join(LEDGERS)}, each once, not {value!r}")
+        raise _error(key, f"{key} must be a list of some of {', '.join(LEDGERS)}, each once, not {shown(value)}")
     return tuple(_one_of(*LEDGERS)(key, name) for name in value)
 
 
+def _each(key: str, value: Any, read: Read) -> dict[str, Any]:
+    """Every member of an object, read; PatchError with all that is wrong with them."""
+    wrong: list[Wrong] = []
+    found: dict[str, Any] = {}
+    for name, member in _object(key, value).items():
+        with _kept(wrong):
+            found[name] = read(f"{key}.{name}", member)
+    if wrong:
+        raise PatchError(*wrong)
+    return found
+
+
 def _weights(key: str, value: Any) -> dict[str, float]:
-    read = _number(MAX_WEIGHT)
-    return {name: read(f"{key}.{name}", weight) for name, weight in _object(key, value).items()}
+    return _each(key, value, _number(MAX_WEIGHT))
 
 
 def _user_weights(key: str, value: Any) -> dict[tuple[str, str], float]:
@@ -140,36 +199,37 @@ def _user_weights(key: str, value: Any) -> dict[tuple[str, str], float]:
     for name, weight in _weights(key, value).items():
         project, slash, user = name.partition("/")
         if not (project and slash and user):
-            raise PatchError(f'{key}: write each user as "project/user", not {name!r}')
+            raise _error(f"{key}.{name}", f'{key}: write each user as "project/user", not {shown(name)}')
         found[(project, user)] = weight
     return found
 
 
 def _levels(key: str, value: Any) -> tuple[Level, ...]:
-    read = _whole(1000, least=1)
-    levels = tuple(Level(name, read(f"{key}.{name}", number)) for name, number in _object(key, value).items())
+    levels = tuple(Level(name, number) for name, number in _each(key, value, _whole(1000, least=1)).items())
     if not levels:
-        raise PatchError(f'{key} must have at least one level like {{"Normal": 2}}')
+        raise _error(key, f'{key} must have at least one level like {{"Normal": 2}}')
     return levels
 
 
 def _rules(key: str, value: Any) -> tuple[PreemptRule, ...]:
     if not isinstance(value, list):
-        raise PatchError(f"{key} must be a list of rules, each with {', '.join(RULE_KEYS)}; [] for no preemption")
-    rules: list[PreemptRule] = []
-    for place, raw in enumerate(value):
-        rule = _object(f"{key}.{place}", raw)
-        _known(f"{key}.{place}", rule, RULE_KEYS)
-        missing = [name for name in RULE_KEYS if not isinstance(rule.get(name), str)]
-        if missing:
-            raise PatchError(f"{key}.{place}.{missing[0]} must name a queue or a level as text")
-        rules.append(PreemptRule(**rule))
-    return tuple(rules)
+        raise _error(key, f"{key} must be a list of rules, each with {', '.join(RULE_KEYS)}; [] for no preemption")
+    return tuple(_each(key, {str(place): raw for place, raw in enumerate(value)}, _rule).values())
+
+
+def _rule(key: str, value: Any) -> PreemptRule:
+    rule = _object(key, value)
+    wrong = list(_unknown(key, rule, RULE_KEYS))
+    missing = [f"{key}.{name}" for name in RULE_KEYS if not isinstance(rule.get(name), str)]
+    wrong += [Wrong(path, f"{path} must name a queue or a level as text") for path in missing]
+    if wrong:
+        raise PatchError(*wrong)
+    return PreemptRule(**rule)
 
 
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise PatchError(f"{key} must be text, not {value!r}")
+        raise _error(key, f"{key} must be text, not {shown(value)}")
     return value
 
 

@@ -86,21 +86,24 @@ def request_of(job: TraceJob, *, limit_s: int, types: bool = True) -> ResourceRe
 def _level_values(policy: Policy, names: Sequence[str]) -> dict[str, int]:
     queue = policy.queue(QUEUE)
     if queue is None:
-        raise QueueingError(f"the policy has no queue {QUEUE!r}; the jobs of a trace go there: leave it in")
+        raise QueueingError(f"--policy has no queue {QUEUE!r}; the jobs of a trace go there: leave it in")
     values: dict[str, int] = {}
     for name in names:
         level = queue.level(name)
         if level is None:
-            raise QueueingError(f"the queue {QUEUE!r} of the policy has no level {name!r}; add it under queues")
+            raise QueueingError(
+                f"--policy has no level {name!r} in queues.{QUEUE}.levels, where jobs of a trace go; add it"
+            )
         values[name] = level.value
     return values
 
 
 def _limit_s(name: str, job: TraceJob, estimates: Estimates) -> int:
     seconds = job.duration_ms / 1000 if estimates == "oracle" else job.walltime_s
-    if seconds is None:
+    if not seconds:
+        what = "is empty" if seconds is None else "is 0"
         raise QueueingError(
-            f"{name}, line {job.line}, column req_walltime_s: is empty; --estimates requested needs it for every job: "
-            "fill it in, or use --estimates oracle"
+            f"{name}, line {job.line}, column req_walltime_s: {what}; --estimates requested needs it for every job: "
+            "write seconds above 0, or use --estimates oracle"
         )
     return min(MAX_DURATION_S, max(1, math.ceil(seconds)))

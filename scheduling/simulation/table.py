@@ -32,33 +32,41 @@ class Row:
         place = self._places.get(column)
         return "" if place is None else self._cells[place].strip()
 
-    def number(self, column: str) -> float | None:
-        """The number in the cell, None when it is empty; TableError unless it is finite and at most ``MAX_NUMBER``."""
+    def number(self, column: str, *, least: float = -MAX_NUMBER, most: float = MAX_NUMBER) -> float | None:
+        """The number in the cell, None when it is empty; TableError unless it is from ``least`` to ``most``."""
         text = self.text(column)
         if not text:
             return None
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not abs(value) <= MAX_NUMBER:
-            raise self.wrong(
-                column, f"is {text!r}, not a number of at most {MAX_NUMBER}; write one like 3600, or leave it empty"
-            )
+        value = _as_number(text)
+        if not least <= value <= most:
+            raise self.wrong(column, f"is {text!r}; write a number {_range(least, most)}")
         return value
 
-    def whole(self, column: str, *, most: int = MAX_NUMBER) -> int | None:
-        """The whole number in the cell, None when it is empty; TableError for a fraction or one above ``most``."""
-        value = self.number(column)
-        if value is None:
+    def whole(self, column: str, *, least: int = -MAX_NUMBER, most: int = MAX_NUMBER) -> int | None:
+        """The whole number in the cell, None when it is empty; TableError unless it is from ``least`` to ``most``."""
+        text = self.text(column)
+        if not text:
             return None
-        if value != int(value) or value > most:
-            raise self.wrong(column, f"is {self.text(column)!r}; write a whole number of at most {most}")
+        value = _as_number(text)
+        if not (least <= value <= most and value == int(value)):
+            raise self.wrong(column, f"is {text!r}; write a whole number {_range(least, most)}")
         return int(value)
 
     def wrong(self, column: str, what: str) -> TableError:
         """The error that says ``what`` is wrong with this cell."""
         return TableError(f"{self._name}, line {self.line}, column {column}: {what}")
+
+
+def _as_number(text: str) -> float:
+    """The number that is written there, NaN when it is none."""
+    try:
+        return math.nan if "_" in text or not text.isascii() else float(text)
+    except ValueError:
+        return math.nan
+
+
+def _range(least: float, most: float) -> str:
+    return f"of at most {most}" if least < 0 else f"from {least} to {most}"
 
 
 def read_table(path: Path, columns: Sequence[str], *, required: Sequence[str]) -> Iterator[Row]:
@@ -67,7 +75,7 @@ def read_table(path: Path, columns: Sequence[str], *, required: Sequence[str]) -
     TableError when the file can't be read, has no rows, lacks a ``required`` column, has one that is not among
     ``columns`` (a misspelt column would count as empty), or has a line of another length than the header.
     """
-    lines = csv.reader(io.StringIO(_text_of(path), newline=""))
+    lines = csv.reader(io.StringIO(_text_of(path), newline=""), strict=True)
     try:
         header = [name.strip() for name in next(lines, [])]
         places = _places(path.name, header, columns, required=required)
@@ -91,12 +99,15 @@ def read_table(path: Path, columns: Sequence[str], *, required: Sequence[str]) -
 def _text_of(path: Path) -> str:
     try:
         raw = path.read_bytes()
-        return (gzip.decompress(raw) if raw.startswith(_GZIP) else raw).decode("utf-8-sig")
+        text = (gzip.decompress(raw) if raw.startswith(_GZIP) else raw).decode("utf-8-sig")
     except (OSError, EOFError, zlib.error) as unreadable:
-        reason = getattr(unreadable, "strerror", None) or "the gzip data is broken"
+        reason = getattr(unreadable, "strerror", None) or "the gzip data is broken or cut off"
         raise TableError(f"{path} can't be read ({reason}); name a CSV file, plain or gzip") from unreadable
     except UnicodeDecodeError as unreadable:
         raise TableError(f"{path} is not UTF-8 text; name a CSV file, plain or gzip") from unreadable
+    if "\0" in text:
+        raise TableError(f"{path} is not text, it has NUL characters; name a CSV file, plain or gzip")
+    return text
 
 
 def _places(name: str, header: Sequence[str], columns: Sequence[str], *, required: Sequence[str]) -> dict[str, int]:

@@ -15,6 +15,8 @@ REQUIRED = ("job_id", "submit_s", "duration_s", "gpus")
 SHAPES = ("requested", "derived", "any")
 FULL_NODE = 8  # derived jobs are packed on nodes of so many GPUs
 MAX_GPUS = 1_000_000
+MAX_MEM_GB = 1_000_000
+WHOLE_GPU_MILLI = 1000
 ONE_PROJECT = "default"  # whose jobs are whose project or user nobody knows
 
 
@@ -23,7 +25,7 @@ class TraceJob:
     """A job of a trace: ``nodes`` nodes of ``gpus_per_node`` GPUs, and one more of ``remainder`` unless that is 0.
 
     ``span``: its GPUs may sit anywhere. ``gpu_types``: those it accepts, none for any. ``walltime_s``: the run time
-    its user asked for, None when nobody knows. ``line``: where it stands in the file.
+    its user asked for, None when nobody knows; it may be 0. ``line``: where it stands in the file.
     """
 
     id: str
@@ -58,8 +60,8 @@ class Trace:
 def read_trace(path: Path) -> Trace:
     """The jobs of a CSV(.gz) file with the columns ``COLUMNS``, of which ``REQUIRED`` must be there.
 
-    Rows whose ``gpus`` or ``duration_s`` is empty, 0 or less are left out. An empty project or user is one project or
-    one user. TableError names the line, the column and what to do.
+    Rows whose ``gpus`` or ``duration_s`` is empty, 0 or less are left out and counted, if their other cells can be
+    read. An empty project or user is one project or one user. TableError names the line, the column and what to do.
     """
     jobs: list[TraceJob] = []
     lines: dict[str, int] = {}
@@ -81,17 +83,17 @@ def read_trace(path: Path) -> Trace:
 
 def _job(row: Row) -> TraceJob | None:
     gpus, duration_s = row.whole("gpus", most=MAX_GPUS), row.number("duration_s")
+    submit_s, memory_gb = row.number("submit_s", least=0), row.number("gpu_mem_gb", least=0, most=MAX_MEM_GB)
+    walltime_s, types = row.number("req_walltime_s", least=0), _types(row)
+    _check_unused(row)
     if gpus is None or duration_s is None or gpus <= 0 or duration_s <= 0:
         return None
-    job_id, submit_s = row.text("job_id"), row.number("submit_s")
+    job_id = row.text("job_id")
     if not job_id:
         raise row.wrong("job_id", "is empty; give each job an id")
-    if submit_s is None or submit_s < 0:
-        raise row.wrong("submit_s", "must say when the job came: seconds from the start, 0 or more")
+    if submit_s is None:
+        raise row.wrong("submit_s", "is empty; write when the job came: seconds from the start, 0 or more")
     nodes, each, rest, span = _layout(row, gpus)
-    memory, walltime = row.number("gpu_mem_gb"), row.number("req_walltime_s")
-    if walltime is not None and walltime <= 0:
-        raise row.wrong("req_walltime_s", f"is {row.text('req_walltime_s')!r}; write more than 0, or leave it empty")
     return TraceJob(
         id=job_id,
         line=row.line,
@@ -101,12 +103,27 @@ def _job(row: Row) -> TraceJob | None:
         gpus_per_node=each,
         remainder=rest,
         span=span,
-        gpu_types=tuple(name for name in row.text("gpu_type").split("|") if name),
-        gpu_mem_gb=max(0.0, memory or 0.0),
+        gpu_types=types,
+        gpu_mem_gb=memory_gb or 0.0,
         user=row.text("user") or ONE_PROJECT,
         project=row.text("project") or ONE_PROJECT,
-        walltime_s=walltime,
+        walltime_s=walltime_s,
     )
+
+
+def _check_unused(row: Row) -> None:
+    """TableError for a cell that can't be meant, in a column of which nothing here depends."""
+    row.number("gpu_milli", least=0, most=WHOLE_GPU_MILLI)
+    for column in ("cpus", "mem_gb"):
+        row.number(column, least=0)
+
+
+def _types(row: Row) -> tuple[str, ...]:
+    text = row.text("gpu_type")
+    types = tuple(name.strip() for name in text.split("|")) if text else ()
+    if not all(types):
+        raise row.wrong("gpu_type", f"is {text!r}; write one type, or several like V100|T4, or leave it empty for any")
+    return types
 
 
 def _layout(row: Row, gpus: int) -> tuple[int, int, int, bool]:
@@ -114,14 +131,17 @@ def _layout(row: Row, gpus: int) -> tuple[int, int, int, bool]:
     shape = row.text("shape") or "derived"
     if shape not in SHAPES:
         raise row.wrong("shape", f"is {shape!r}; write one of {', '.join(SHAPES)}, or leave it empty for derived")
+    nodes, each = row.whole("nodes", least=0, most=MAX_GPUS), row.whole("gpus_per_node", least=0, most=MAX_GPUS)
     if shape == "any":
         return 1, gpus, 0, True
-    nodes, each = row.whole("nodes"), row.whole("gpus_per_node")
     if each is None:
         if shape == "requested":
             raise row.wrong("gpus_per_node", "is empty; a requested shape needs nodes and gpus_per_node")
         full = gpus // FULL_NODE
         return (full, FULL_NODE, gpus % FULL_NODE, False) if full else (1, gpus, 0, False)
-    if each < 1 or (nodes or 0) * each != gpus:
-        raise row.wrong("gpus_per_node", f"times nodes is {(nodes or 0) * each}, but gpus is {gpus}; make them agree")
-    return nodes or 1, each, 0, False
+    if nodes is None:
+        raise row.wrong("nodes", f"is empty, but gpus_per_node is {each}; give both, or neither for a derived shape")
+    if nodes * each != gpus:
+        product = f"{nodes} * {each} = {nodes * each}"
+        raise row.wrong("gpus_per_node", f"times nodes is {product}, but gpus is {gpus}; make them agree")
+    return nodes, each, 0, False

@@ -146,7 +146,23 @@ class Cycle:
     def place(self, job: WaitingJob) -> Found | None:
         """Where the job could start now."""
         able, free, rung = self.eligible(job), self.free - self.blocked(job), self.only_rung(job)
-        return find(self.ground, job.request, self.policy, free=free, eligible=able, rung=rung)
+        claimed = self.claimed(job)
+        return find(self.ground, job.request, self.policy, free=free, eligible=able, rung=rung, claimed=claimed)
+
+    def claimed(self, job: WaitingJob) -> set[str]:
+        """The GPUs that waiting jobs with required rules need and this job, which has others, would take from them."""
+        due = [each for each in self.waiting.values() if max(each.eligible_at_ms, each.not_before_ms) <= self.now]
+        asked = [
+            (suited(self.ground, each), each.request.gpu_count)
+            for each in due
+            if each.request.required_terms and each.id not in self.nominated
+        ]
+        own, found = suited(self.ground, job), set[str]()
+        for theirs, _ in asked:
+            need = sum(count for gpus, count in asked if gpus <= theirs)
+            if own & theirs and not own <= theirs and len(self.free & theirs) - job.request.gpu_count < need:
+                found |= theirs
+        return found
 
     def place_on(self, job: WaitingJob, gpus: Iterable[str]) -> Found | None:
         """Where the job could lie if exactly these GPUs were free and nothing pinned them."""

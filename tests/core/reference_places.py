@@ -71,13 +71,17 @@ class Found:
 
 @dataclass(frozen=True)
 class Question:
-    """What is looked for where. ``free`` are the GPUs nobody has and nothing pins, ``able`` those of them that suit."""
+    """What is looked for where. ``free`` are the GPUs nobody has and nothing pins, ``able`` those of them that suit.
+
+    ``claimed``: GPUs that others who wait can do without less easily.
+    """
 
     ground: Ground
     request: ResourceRequest
     policy: Policy
     free: frozenset[str]
     able: frozenset[str]
+    claimed: frozenset[str] = frozenset()
 
     @property
     def is_exclusive(self) -> bool:
@@ -94,12 +98,13 @@ def find(
     free: Collection[str],
     eligible: Collection[str],
     rung: str | None = None,
+    claimed: Collection[str] = (),
 ) -> Found | None:
     """The place the rules choose, or None. ``rung``: the only one a gang that holds out for it may lie on."""
     wishes = request.preferred_terms
     for count in range(len(wishes), -1, -1):
         wished = ground.where(eligible, wishes[:count]) & set(free)
-        question = Question(ground, request, policy, frozenset(free), frozenset(wished))
+        question = Question(ground, request, policy, frozenset(free), frozenset(wished), frozenset(claimed))
         if request.is_gang:
             place = _gang(question, rung)
         else:
@@ -137,10 +142,11 @@ def _one_node(question: Question) -> Found | None:
         kind = 0 if group is None else 1 if len(cell) <= largest / 4 else 2
         breaks = group is not None and not is_broken and len(cell) > need
         size, memory, rank = (breaks, len(cell) if breaks else 0), tier(ground, gpus, need), ground.rank[node]
+        claimed = any(uuid in question.claimed for uuid in cell)
         key: tuple[object, ...] = {
-            "whole_groups": (kind, size, memory, len(gpus), rank, group or ""),
-            "smallest_memory": (memory, kind, size, len(gpus), rank, group or ""),
-            "best_fit": (memory, len(gpus), rank, group or ""),
+            "whole_groups": (kind, size, claimed, memory, len(gpus), rank, group or ""),
+            "smallest_memory": (claimed, memory, kind, size, len(gpus), rank, group or ""),
+            "best_fit": (claimed, memory, len(gpus), rank, group or ""),
         }[question.policy.prefer]
         options.append((key, Found(tuple(smallest(ground, gpus, need)), (node,))))
     if options or need == 1 or request.nvlink_required:

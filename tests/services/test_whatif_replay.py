@@ -94,28 +94,60 @@ def test_the_classes_of_both_futures_are_told_apart(who, busy):
     ("body", "field", "code"),
     [
         ({}, "", "no_change"),
-        ({"policy": []}, "", "no_change"),
+        ({"add_nodes": []}, "", "no_change"),
+        ({"remove_nodes": [], "faults": [], "policy": {}}, "", "no_change"),
+        ({"policy": []}, "policy", "not_an_object"),
         ({"policy": [1]}, "policy", "not_an_object"),
-        ({"policy": {"half_life": 3}}, "policy", "bad_policy"),
-        ({"remove_nodes": ["n9"]}, "remove_nodes", "no_such_node"),
-        ({"remove_nodes": "n1"}, "remove_nodes", "no_such_node"),
-        ({"add_nodes": [{"like": "n9", "count": 1}]}, "add_nodes.0", "bad_nodes"),
-        ({"add_nodes": [{"like": ["n1"], "count": 1}]}, "add_nodes.0", "bad_nodes"),
-        ({"add_nodes": [{"like": "n1", "count": True}]}, "add_nodes.0", "bad_nodes"),
-        ({"add_nodes": [{"like": "n1", "count": 1001}]}, "add_nodes.0", "bad_nodes"),
-        ({"add_nodes": "n1"}, "add_nodes.0", "bad_nodes"),
+        ({"policy": {"half_life": 3}}, "policy.half_life", "bad_policy"),
+        ({"policy": {"half_life_s": -3}}, "policy.half_life_s", "bad_policy"),
+        ({"policy": {"queues": {"merge": {"levels": {"Low": "1"}}}}}, "policy.queues.merge.levels.Low", "bad_policy"),
+        ({"remove_nodes": ["n1", "n9"]}, "remove_nodes.1", "no_such_node"),
+        ({"remove_nodes": [{"node": "n1"}]}, "remove_nodes.0", "no_such_node"),
+        ({"remove_nodes": "n1"}, "remove_nodes", "not_a_list"),
+        ({"remove_nodes": {}}, "remove_nodes", "not_a_list"),
+        ({"add_nodes": [{"like": "n9", "count": 1}]}, "add_nodes.0.like", "bad_nodes"),
+        ({"add_nodes": [{"like": ["n1"], "count": 1}]}, "add_nodes.0.like", "bad_nodes"),
+        ({"add_nodes": [{"like": "n1", "count": True}]}, "add_nodes.0.count", "bad_nodes"),
+        ({"add_nodes": [{"like": "n1", "count": 1001}]}, "add_nodes.0.count", "bad_nodes"),
+        ({"add_nodes": [{"like": "n1"}]}, "add_nodes.0.count", "bad_nodes"),
+        ({"add_nodes": [{"like": "n1", "count": 1, "rack": "r1"}]}, "add_nodes.0.rack", "unknown_field"),
+        ({"add_nodes": [{"like": "n1", "count": 1}] * 2}, "add_nodes.1.like", "bad_nodes"),
+        ({"add_nodes": [[]]}, "add_nodes.0", "bad_nodes"),
+        ({"add_nodes": "n1"}, "add_nodes", "not_a_list"),
+        ({"add_nodes": False}, "add_nodes", "not_a_list"),
+        ({"add_nodes": [{"like": "n1", "count": 1}], "remove_nodes": ["n1"]}, "add_nodes.0.like", "bad_nodes"),
         ({"faults": {"node": "n1"}}, "faults", "bad_faults"),
         ({"faults": ["n1"]}, "faults.0", "bad_fault"),
-        ({"faults": [{"node": "n1", "after_s": -1}]}, "faults.0", "bad_fault"),
-        ({"faults": [{"node": "n1", "after_s": 5, "back_after_s": 5.0001}]}, "faults.0", "bad_fault"),
+        ({"faults": [{"after_s": 1}]}, "faults.0.node", "bad_fault"),
+        ({"faults": [{"node": "n1", "after_s": -1}]}, "faults.0.after_s", "bad_fault"),
+        ({"faults": [{"node": "n1", "after_s": 5, "back_after_s": 5.0001}]}, "faults.0.back_after_s", "bad_fault"),
+        ({"faults": [{"node": "n1", "back_after_s": "1h"}]}, "faults.0.back_after_s", "bad_fault"),
+        ({"faults": [{"node": "n1", "after": 5}]}, "faults.0.after", "unknown_field"),
         ({"job": "merge"}, "job", "not_an_object"),
     ],
 )
-def test_a_change_that_can_not_be_made_says_what_is_wrong(body, field, code):
+def test_a_change_that_can_not_be_made_is_refused_once_by_the_whole_path_of_its_field(body, field, code):
     found = replay.change_of(body, EMPTY, None, b.NOON)
     assert isinstance(found, Unplayable)
-    assert (field, code) in [(error["field"], error["code"]) for error in found.errors]
-    assert all(error["message"] for error in found.errors)
+    assert [(error["field"], error["code"]) for error in found.errors] == [(field, code)]
+    assert field.removeprefix("policy.") in found.errors[0]["message"] or code == "unknown_field"
+
+
+def test_a_change_with_several_faults_tells_them_all():
+    body = {"policy": {"half_life_s": -1}, "remove_nodes": ["n9"], "add_nodes": [{"like": "n8", "coun": 1}]}
+    found = replay.change_of(body, EMPTY, None, b.NOON)
+    assert [error["field"] for error in found.errors] == [
+        "policy.half_life_s", "remove_nodes.0", "add_nodes.0.coun", "add_nodes.0.like", "add_nodes.0.count",
+    ]  # fmt: skip
+
+
+def test_nodes_are_added_up_to_a_limit_in_all():
+    pool = Pool((Node("n1", "r1"), Node("n2", "r1")), ())
+    found = replay.change_of(
+        {"add_nodes": [{"like": "n1", "count": 600}, {"like": "n2", "count": 600}]},
+        Snapshot(0, DEFAULT_POLICY, pool), None, b.NOON,
+    )  # fmt: skip
+    assert [(error["field"], error["limit"]) for error in found.errors] == [("add_nodes", 1000)]
 
 
 def test_a_job_more_that_would_be_refused_says_why(who):

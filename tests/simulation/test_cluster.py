@@ -73,7 +73,13 @@ def written(folder: Path, *lines: str) -> Path:
         (["node,gpus", ",4"], "line 2, column node: is empty"),
         (["node,gpus", "a,4", "a,4"], "line 3, column node: names 'a' again .first on line 2."),
         (["node,gpus", "a,0"], "no node with GPUs"),
-        (["node,gpus", "a,2000"], "line 2, column gpus: is '2000'; write a whole number of at most 1024"),
+        (["node,gpus", "a,2000"], "line 2, column gpus: is '2000'; write a whole number from 0 to 1024"),
+        (["node,gpus", "a,-1"], "line 2, column gpus: is '-1'; write a whole number from 0 to 1024"),
+        (["node,gpus", "a,4.5"], "line 2, column gpus: is '4.5'; write a whole number from 0 to 1024"),
+        (["node,gpus", "a,"], "line 2, column gpus: is empty; write a whole number from 0 to 1024"),
+        (["node,gpus,gpu_mem_gb", "a,1,1000001"], "gpu_mem_gb: is '1000001'; write a number of at most 1000000"),
+        (["node,gpus,cpus", "a,1,many"], "line 2, column cpus: is 'many'; write a number from 0 to 2147483647"),
+        (["node,gpus,mem_gb", "a,1,-1"], "line 2, column mem_gb: is '-1'; write a number from 0 to 2147483647"),
         (["node,gpus,gpu_mem_gb", "a,1,-2"], "column gpu_mem_gb: is '-2'; write more than 0"),
         (["node,racks,gpus", "a,r,1"], "column 'racks' is unknown; did you mean rack"),
         (["gpus", "1"], "column node is missing"),
@@ -87,3 +93,16 @@ def test_a_wrong_file_of_nodes_is_refused_by_line_and_column(tmp_path, lines, wo
 def test_more_gpus_than_any_cluster_has_are_refused_with_the_limit():
     with pytest.raises(ClusterError, match="more than 200000 GPUs in all"):
         cluster("1024x100000")
+
+
+def test_a_file_of_more_gpus_than_any_cluster_has_is_refused_at_the_line(tmp_path):
+    lines = [f"n{place},1024" for place in range(196)]
+    with pytest.raises(TableError, match="line 197, column gpus: makes more than 200000 GPUs in all; leave nodes out"):
+        pool_of_file(written(tmp_path, "node,gpus", *lines))
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b"])
+def test_a_name_that_no_file_can_have_is_refused_and_not_said_back_whole(name):
+    with pytest.raises(ClusterError, match=r"is neither a file nor a cluster: write GPUSxNODES") as refused:
+        cluster(name)
+    assert len(str(refused.value)) < 300

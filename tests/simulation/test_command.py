@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+
+from scheduling.management.commands.simulate import Command
 
 ROOT = Path(__file__).parent.parent.parent
 PHILLY = ROOT / "tests" / "data" / "philly_excerpt_jobs.csv"
@@ -57,19 +60,53 @@ def test_a_policy_file_changes_what_happens(tmp_path):
     assert changed != json.loads(printed("--json", **tight))["details"]["digest"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--estimates=requested"], "column req_walltime_s: is empty"),
-        (["--policy=gone.json"], "gone.json can't be read"),
-        (["--restore-s=-1"], "write whole seconds from 0 to 86400, not '-1'"),
-        (["--save-s=1e3"], "write whole seconds from 0 to 86400"),
-        (["--classes=all"], "invalid choice: 'all'"),
-    ],
-)
-def test_a_wrong_argument_is_refused_with_what_to_write(arguments, words):
-    with pytest.raises(CommandError, match=words):
-        printed(*arguments)
+WRONG = [
+    (["--estimates=requested"], "philly_excerpt_jobs.csv, line 2, column req_walltime_s: is empty; --estimates"),
+    (["--estimates=guess"], "argument --estimates: invalid choice: 'guess' (choose from 'oracle', 'requested')"),
+    (["--policy=gone.json"], "--policy: gone.json can't be read (No such file or directory); name a JSON file"),
+    (["--policy="], "argument --policy: is empty; write the path of a file"),
+    (["--restore-s=-1"], "argument --restore-s: write whole seconds from 0 to 86400, not '-1'"),
+    (["--restore-s=" + "9" * 5000], "argument --restore-s: write whole seconds from 0 to 86400, not '999"),
+    (["--save-s=1e3"], "argument --save-s: write whole seconds from 0 to 86400, not '1e3'"),
+    (["--save-s"], "argument --save-s: expected one argument"),
+    (["--classes=all"], "argument --classes: invalid choice: 'all' (choose from 'none', 'hash')"),
+    (["--nodes=8by2"], "--nodes '8by2' is neither a file nor a cluster: write GPUSxNODES like 8x72"),
+    (["--nodes=tests"], "--nodes 'tests' is neither a file nor a cluster: write GPUSxNODES like 8x72"),
+    (["--nodes=README.md"], "--nodes: README.md, line 1, column '# EMEP' is unknown"),
+    (["--jobs=gone.csv"], "--jobs: gone.csv can't be read (No such file or directory); name a CSV file"),
+    (["--jobs=tests"], "--jobs: tests can't be read (Is a directory); name a CSV file, plain or gzip"),
+    (["--jobs="], "argument --jobs: is empty; write the path of a file"),
+    (["--speed=2"], "unrecognized arguments: --speed=2"),
+    (["more"], "unrecognized arguments: more"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG)
+def test_a_wrong_argument_is_one_line_that_names_it_and_what_to_write_with_status_2(arguments, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", "simulate", "--nodes=8x2", f"--jobs={PHILLY}", *arguments])
+    told = capsys.readouterr().err
+    assert words in told
+    assert (ended.value.code, told.count("\n")) == (2, 1)
+
+
+def test_without_nodes_and_jobs_it_says_that_they_are_missing(capsys):
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", "simulate"])
+    told = capsys.readouterr().err
+    assert "the following arguments are required: --nodes, --jobs; see manage.py simulate --help" in told
+    assert (ended.value.code, told.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("database", ["foo", "postgres://u:p@127.0.0.1:1/nobody"])
+def test_it_runs_whatever_the_database_and_makes_no_file(database, tmp_path):
+    """The data directory is not there before, and not after; nor is anything new where it runs."""
+    env = {"DATABASE_URL": database, "EMEP_DATA_DIR": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-B", str(ROOT / "manage.py"), "simulate", "--nodes=8x2", f"--jobs={PHILLY}", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["jobs"] > 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_wrong_cluster_is_refused_with_how_to_write_one():

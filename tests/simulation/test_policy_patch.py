@@ -50,7 +50,7 @@ def test_a_rule_of_preemption_is_read_by_its_four_names():
 @pytest.mark.parametrize(
     ("patch", "words"),
     [
-        ({"half_live_s": 1}, "no 'half_live_s' in the policy; did you mean half_life_s"),
+        ({"half_live_s": 1}, "no 'half_live_s' in the policy .did you mean .half_life_s.."),
         ({"half_life_s": -1}, "half_life_s must be a number from 0 to"),
         ({"half_life_s": "7d"}, "half_life_s must be a number from 0 to 1e.09, not '7d'"),
         ({"half_life_s": True}, "half_life_s must be a number"),
@@ -62,23 +62,43 @@ def test_a_rule_of_preemption_is_read_by_its_four_names():
         ({"project_weights": {"a": -1}}, "project_weights.a must be a number from 0 to 1e.06"),
         ({"project_weights": [1]}, "project_weights must be an object"),
         ({"user_weights": {"a": 1}}, 'user_weights: write each user as "project/user"'),
-        ({"queues": {"merg": {}}}, "no 'merg' in queues; did you mean merge"),
+        ({"queues": {"merg": {}}}, "no 'merg' in queues .did you mean .merge.."),
         ({"queues": {"merge": {"wait": 1}}}, "no 'wait' in queues.merge"),
         ({"queues": {"merge": {"levels": {}}}}, "queues.merge.levels must have at least one level"),
         ({"queues": {"merge": {"levels": {"Normal": 0}}}}, "queues.merge.levels.Normal must be a whole number from 1"),
         ({"queues": {"eval": {"default_level": "Top"}}}, "queues.eval.default_level is 'Top'; name one of High"),
         ({"queues": {"eval": {"default_level": 3}}}, "queues.eval.default_level must be text"),
-        ({"queues": {"inference": {"levels": {"Normal": 2}}}}, "preemption.5: there is no level 'Realtime'"),
+        ({"queues": {"inference": {"levels": {"Normal": 2}}}}, "preemption.5.level: there is no level 'Realtime'"),
         ({"backfill": {"reservations_per_level": 1.5}}, "backfill.reservations_per_level must be a whole number"),
         ({"evict": {"protect_times": 0}}, "evict.protect_times must be a whole number from 1"),
         ({"preemption": {}}, "preemption must be a list of rules"),
         ({"preemption": [{"queue": "merge"}]}, "preemption.0.level must name a queue or a level"),
-        ({"preemption": [{"quue": "merge"}]}, "no 'quue' in preemption.0; did you mean queue"),
+        ({"preemption": [{"quue": "merge"}]}, "no 'quue' in preemption.0 .did you mean .queue.."),
     ],
 )
 def test_a_wrong_patch_is_refused_by_key_with_what_to_write(patch, words):
     with pytest.raises(PatchError, match=words):
         patched(DEFAULT_POLICY, patch)
+
+
+@pytest.mark.parametrize(
+    ("patch", "paths"),
+    [
+        ({"half_life_s": -1, "prefer": "worst", "quux": 1}, ["quux", "half_life_s", "prefer"]),
+        ({"backfill": {"aged_after_s": -1, "aged": 1}}, ["backfill.aged", "backfill.aged_after_s"]),
+        ({"queues": {"merge": {"weight": -1}, "eval": 3}}, ["queues.merge.weight", "queues.eval"]),
+        ({"project_weights": {"a": -1, "b": 1, "c": "1"}}, ["project_weights.a", "project_weights.c"]),
+        ({"user_weights": {"a": 1}}, ["user_weights.a"]),
+        ({"queues": {"merge": {"levels": {"Low": 0, "Top": 0}}}},
+         ["queues.merge.levels.Low", "queues.merge.levels.Top"]),
+        ({"preemption": [1, {"queue": "merge", "level": "Low", "victim_queue": "eval"}]},
+         ["preemption.0", "preemption.1.victim_level"]),
+    ],
+)  # fmt: skip
+def test_everything_that_is_wrong_is_told_at_once_by_its_whole_path(patch, paths):
+    with pytest.raises(PatchError) as refused:
+        patched(DEFAULT_POLICY, patch)
+    assert [each.path for each in refused.value.wrong] == paths
 
 
 def test_a_file_is_read(tmp_path):
@@ -88,7 +108,7 @@ def test_a_file_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("{", "is not JSON"), ("[]", "patch.json must be an object"), (None, "can't be read")]
+    ("text", "words"), [("{", "is not JSON"), ("[]", "patch.json must hold an object"), (None, "can't be read")]
 )
 def test_a_file_that_holds_no_patch_is_refused_by_name(tmp_path, text, words):
     path = tmp_path / "patch.json"

@@ -11,7 +11,7 @@ from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.resources import AffinityTerm
 from scheduling.core.units import parse_memory
 from scheduling.simulation.queueing import QueueingError, hash_level, queue_jobs, request_of
-from scheduling.simulation.workload import Trace, TraceJob
+from scheduling.simulation.workload import MAX_MEM_GB, Trace, TraceJob
 
 
 def job(name: str = "a", **more) -> TraceJob:
@@ -64,15 +64,28 @@ def test_a_job_without_a_walltime_is_refused_when_walltimes_are_to_be_used():
         queued(job(), estimates="requested")
 
 
+def test_a_walltime_of_0_is_refused_when_walltimes_are_to_be_used():
+    with pytest.raises(QueueingError, match=r"column req_walltime_s: is 0; .*write seconds above 0, or use"):
+        queued(job(walltime_s=0.0), estimates="requested")
+
+
+def test_a_walltime_of_0_matters_to_nobody_when_durations_are_used():
+    assert queued(job(walltime_s=0.0), estimates="oracle")[0].waiting.remaining_s == 90
+
+
+def test_the_most_memory_that_a_trace_may_ask_for_can_be_asked_for():
+    assert request_of(job(gpu_mem_gb=MAX_MEM_GB), limit_s=60).gpu_memory_min_mib == parse_memory(f"{MAX_MEM_GB}GB")
+
+
 def test_a_policy_without_the_level_of_a_class_is_refused():
     merge = DEFAULT_POLICY.queues[0]
     poorer = replace(DEFAULT_POLICY, queues=(replace(merge, levels=merge.levels[2:]),), preemption=())
-    with pytest.raises(QueueingError, match="no level 'Critical'"):
+    with pytest.raises(QueueingError, match=r"--policy has no level .Critical. in queues\.merge\.levels"):
         queued(job(), policy=poorer, classes="hash")
 
 
 def test_a_policy_without_the_queue_is_refused():
-    with pytest.raises(QueueingError, match="no queue 'merge'"):
+    with pytest.raises(QueueingError, match="--policy has no queue 'merge'"):
         queued(job(), policy=replace(DEFAULT_POLICY, queues=DEFAULT_POLICY.queues[1:], preemption=()))
 
 

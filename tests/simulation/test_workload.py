@@ -39,7 +39,7 @@ def test_jobs_come_by_submission_and_then_by_id(tmp_path):
     assert [each.id for each in found.jobs] == ["c", "a", "b"]
 
 
-@pytest.mark.parametrize("row", ["a,0,0,1", "a,0,-5,1", "a,0,1,0", "a,0,,1", "a,0,1,"])
+@pytest.mark.parametrize("row", ["a,0,0,1", "a,0,-5,1", "a,0,1,0", "a,0,1,-1", "a,0,,1", "a,0,1,"])
 def test_rows_without_gpus_or_run_time_are_left_out_and_counted(tmp_path, row):
     assert trace(tmp_path, row + ",,,,,,,,", "z,0,1,1,,,,,,,,").left_out == 1
 
@@ -75,27 +75,65 @@ def test_times_may_have_fractions_of_a_second(tmp_path):
     assert (found.submit_ms, found.duration_ms) == (250, 1500)
 
 
+NUMBER = "write a number from 0 to 2147483647"
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("a,x,1,1,,,,,,,,", "jobs.csv, line 2, column submit_s: is 'x', not a number"),
-        ("a,,1,1,,,,,,,,", "column submit_s: must say when"),
-        ("a,-1,1,1,,,,,,,,", "column submit_s: must say when"),
-        ("a,0,nan,1,,,,,,,,", "column duration_s: is 'nan', not a number of at most 2147483647"),
-        ("a,0,1e300,1,,,,,,,,", "column duration_s: is '1e300', not a number of at most"),
+        ("a,x,1,1,,,,,,,,", f"jobs.csv, line 2, column submit_s: is 'x'; {NUMBER}"),
+        ("a,,1,1,,,,,,,,", "column submit_s: is empty; write when the job came"),
+        ("a,-1,1,1,,,,,,,,", f"column submit_s: is '-1'; {NUMBER}"),
+        ("a,0,nan,1,,,,,,,,", "column duration_s: is 'nan'; write a number of at most 2147483647"),
+        ("a,0,inf,1,,,,,,,,", "column duration_s: is 'inf'; write a number of at most 2147483647"),
+        ("a,0,1e300,1,,,,,,,,", "column duration_s: is '1e300'; write a number of at most 2147483647"),
+        ("a,0,1_0,1,,,,,,,,", "column duration_s: is '1_0'; write a number of at most"),
+        ("a,0,\u0661,1,,,,,,,,", "column duration_s: is '\u0661'; write a number of at most"),
+        ("a,0,1,two,,,,,,,,", "column gpus: is 'two'; write a whole number of at most 1000000"),
         ("a,0,1,1.5,,,,,,,,", "column gpus: is '1.5'; write a whole number of at most 1000000"),
         ("a,0,1,1000001,,,,,,,,", "column gpus: is '1000001'; write a whole number of at most 1000000"),
         (",0,1,1,,,,,,,,", "column job_id: is empty"),
-        ("a,0,1,4,2,1,requested,,,,,", "column gpus_per_node: times nodes is 2, but gpus is 4"),
+        ("a,0,1,4,2,1,requested,,,,,", r"column gpus_per_node: times nodes is 2 \* 1 = 2, but gpus is 4"),
         ("a,0,1,4,2,,requested,,,,,", "column gpus_per_node: is empty; a requested shape needs"),
+        ("a,0,1,4,,2,,,,,,", "column nodes: is empty, but gpus_per_node is 2; give both, or neither"),
+        ("a,0,1,4,-2,-2,,,,,,", "column nodes: is '-2'; write a whole number from 0 to 1000000"),
+        ("a,0,1,4,-2,,,,,,,", "column nodes: is '-2'; write a whole number from 0"),
+        ("a,0,1,4,x,y,any,,,,,", "column nodes: is 'x'; write a whole number from 0"),
         ("a,0,1,4,,,odd,,,,,", "column shape: is 'odd'; write one of requested, derived, any"),
-        ("a,0,1,1,,,,,,,,0", "column req_walltime_s: is '0'; write more than 0"),
+        ("a,0,1,1,,,,|,,,,", r"column gpu_type: is '\|'; write one type, or several like V100\|T4"),
+        ("a,0,1,1,,,,,-3,,,", "column gpu_mem_gb: is '-3'; write a number from 0 to 1000000"),
+        ("a,0,1,1,,,,,1000001,,,", "column gpu_mem_gb: is '1000001'; write a number from 0 to 1000000"),
+        ("a,0,1,1,,,,,,,,-1", f"column req_walltime_s: is '-1'; {NUMBER}"),
+        ("a,0,1,1,,,,,,,,soon", f"column req_walltime_s: is 'soon'; {NUMBER}"),
         ("a,0,1,1", "line 2: 4 cells where the header has 12"),
     ],
 )
 def test_a_wrong_row_is_refused_by_line_and_column_with_what_to_do(tmp_path, row, words):
     with pytest.raises(TableError, match=words):
         trace(tmp_path, row)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "words"),
+    [
+        ("gpu_milli", "foo", "is 'foo'; write a number from 0 to 1000"),
+        ("gpu_milli", "1001", "is '1001'; write a number from 0 to 1000"),
+        ("cpus", "-1", f"is '-1'; {NUMBER}"),
+        ("mem_gb", "lots", f"is 'lots'; {NUMBER}"),
+    ],
+)
+def test_a_cell_that_nothing_here_depends_on_is_read_all_the_same(tmp_path, column, cell, words):
+    with pytest.raises(TableError, match=f"line 2, column {column}: {words}"):
+        trace(tmp_path, f"a,0,1,1,{cell}", header=f"job_id,submit_s,duration_s,gpus,{column}")
+
+
+def test_a_row_that_would_be_left_out_is_refused_when_a_cell_of_it_can_not_be_read(tmp_path):
+    with pytest.raises(TableError, match="column submit_s: is 'x'"):
+        trace(tmp_path, "a,x,0,1,,,,,,,,")
+
+
+def test_a_walltime_of_0_is_read_since_only_some_runs_need_one(tmp_path):
+    assert job(tmp_path, "a,0,1,1,,,,,,,,0").walltime_s == 0
 
 
 def test_an_id_that_comes_twice_is_refused_with_both_lines(tmp_path):
@@ -124,7 +162,11 @@ def test_a_wrong_header_is_refused_by_column(tmp_path, header, words):
         (HEADER.encode() + b"\n", "has a header and no rows"),
         (HEADER.encode() + b"\na,0,0,1,,,,,,,,\n", "has no job with gpus and duration_s above 0"),
         (b"\xff\xfe\x00", "is not UTF-8 text"),
-        (gzip.compress(b"hello", mtime=0)[:-9], "the gzip data is broken"),
+        (b"job_id\x00", "is not text, it has NUL characters"),
+        (b"job_id,submit_s,duration_s,gpus\n'a,0,1,\"1\n", "line 2: not CSV .unexpected end of data.; mend this line"),
+        (gzip.compress(b"hello", mtime=0)[:-9], "the gzip data is broken or cut off"),
+        (gzip.compress(b"hello", mtime=0)[:-3], "the gzip data is broken or cut off"),
+        (gzip.compress(b"hello", mtime=0)[:2], "the gzip data is broken or cut off"),
     ],
 )
 def test_a_file_that_holds_no_jobs_is_refused_by_name(tmp_path, content, words):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.simulation.cluster import HOW, ClusterError, cluster, says_types
@@ -21,6 +24,8 @@ from scheduling.simulation.workload import read_trace
 from scheduling.simulation.world import simulate
 
 MAX_PAUSE_S = 86_400
+MAX_DIGITS = 9
+WRONG = 2  # the status when the arguments, or what they name, can't be used
 
 
 class Command(BaseCommand):
@@ -32,8 +37,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--nodes", required=True, metavar="FILE|SPEC", help=f"a CSV(.gz) file of nodes, or {HOW}")
-        parser.add_argument("--jobs", required=True, metavar="FILE", type=Path, help="a CSV(.gz) file of jobs")
-        parser.add_argument("--policy", metavar="FILE", type=Path, help="JSON: what differs from the default policy")
+        parser.add_argument("--jobs", required=True, metavar="FILE", type=_file, help="a CSV(.gz) file of jobs")
+        parser.add_argument("--policy", metavar="FILE", type=_file, help="JSON: what differs from the default policy")
         parser.add_argument(
             "--classes", choices=CLASSES, default="none", help="none: all Normal; hash: drawn by job id"
         )
@@ -49,19 +54,38 @@ class Command(BaseCommand):
         parser.add_argument("--save-s", type=_pause, default=0, help="seconds an evicted job saves (%(default)s)")
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """The parser, whose refusals are errors with one line, not pages of usage."""
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.called_from_command_line = False
+        return parser
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """As for every command; what is wrong with the arguments is one line, and the status is 2."""
         try:
-            found = _replay(options)
-        except (ClusterError, PatchError, QueueingError, TableError) as wrong:
-            raise CommandError(str(wrong)) from wrong
+            super().run_from_argv(argv)
+        except CommandError as wrong:  # from the parser: Django turns only those of the run into a line
+            self.stderr.write(f"CommandError: {str(wrong).removeprefix('Error: ')}; see manage.py simulate --help")
+            sys.exit(WRONG)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        found = _replay(options)
         self.stdout.write(json.dumps(found.as_json()) if options["json"] else found.as_text())
 
 
 def _replay(options: dict[str, Any]) -> Report:
-    pool = cluster(options["nodes"])
-    policy = patched(DEFAULT_POLICY, patch_of(options["policy"])) if options["policy"] else DEFAULT_POLICY
-    trace = read_trace(options["jobs"])
-    jobs = queue_jobs(trace, policy, classes=options["classes"], estimates=options["estimates"], types=says_types(pool))
+    with _naming("--nodes"):
+        pool = cluster(options["nodes"])
+    policy = DEFAULT_POLICY
+    if options["policy"] is not None:
+        with _naming("--policy"):
+            policy = patched(DEFAULT_POLICY, patch_of(options["policy"]))
+    with _naming("--jobs"):
+        trace = read_trace(options["jobs"])
+    with _naming(None):
+        jobs = queue_jobs(
+            trace, policy, classes=options["classes"], estimates=options["estimates"], types=says_types(pool)
+        )
     gc.freeze()  # the jobs live to the end: collections need not look at them again and again
     try:
         began = time.perf_counter()
@@ -71,8 +95,27 @@ def _replay(options: dict[str, Any]) -> Report:
         gc.unfreeze()
 
 
+@contextmanager
+def _naming(argument: str | None) -> Iterator[None]:
+    """What is wrong with what the argument names is told with it in front, unless the message names one itself."""
+    try:
+        yield
+    except (ClusterError, PatchError, QueueingError, TableError) as wrong:
+        text = str(wrong)
+        raise CommandError(
+            text if argument is None or argument in text else f"{argument}: {text}", returncode=WRONG
+        ) from wrong
+
+
+def _file(text: str) -> Path:
+    """The path of a file, which may be there or not."""
+    if not text.strip():
+        raise ArgumentTypeError("is empty; write the path of a file")
+    return Path(text)
+
+
 def _pause(text: str) -> int:
     """Whole seconds from 0 to ``MAX_PAUSE_S``."""
-    if not text.isascii() or not text.isdecimal() or int(text) > MAX_PAUSE_S:
-        raise ArgumentTypeError(f"write whole seconds from 0 to {MAX_PAUSE_S}, not {text!r}")
+    if not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS or int(text) > MAX_PAUSE_S:
+        raise ArgumentTypeError(f"write whole seconds from 0 to {MAX_PAUSE_S}, not {text[:40]!r}")
     return int(text)

@@ -1,0 +1,149 @@
+"""Which policy, pool and faults does the body of a replay ask for? Every error names the whole path of its field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scheduling.core.fields import nearest, shown
+from scheduling.core.policy import Policy
+from scheduling.core.pool import Pool
+from scheduling.simulation.comparison import fewer_nodes, more_nodes
+from scheduling.simulation.faults import Fault
+from scheduling.simulation.policy_patch import PatchError, patched
+
+MAX_ADDED, MAX_FAULTS = 1000, 100
+MAX_KEY = 80  # characters of a key that are said back
+MAX_AFTER_S = 366 * 86_400
+MAX_NAMED = 100  # nodes that are listed
+ADDED_KEYS, FAULT_KEYS = ("like", "count"), ("node", "after_s", "back_after_s")
+Errors = list[dict[str, Any]]
+
+
+def wrong(field: str, code: str, message: str, limit: Any = None) -> dict[str, Any]:
+    """An error as REST has it."""
+    return {"field": field, "code": code, "message": message, "limit": limit}
+
+
+def changed_policy(patch: Any, policy: Policy, errors: Errors) -> Policy:
+    """The policy with what the patch names changed; itself, and an error for each wrong key, if that can't be."""
+    if patch is None:
+        return policy
+    if not isinstance(patch, Mapping):
+        message = f'policy must be an object like {{"half_life_s": 86400}}, not {shown(patch)}'
+        errors.append(wrong("policy", "not_an_object", message))
+        return policy
+    try:
+        return patched(policy, patch)
+    except PatchError as refused:
+        errors += [wrong(f"policy.{each.path}", "bad_policy", f"policy: {each.message}") for each in refused.wrong]
+        return policy
+
+
+def changed_pool(body: Mapping[str, Any], pool: Pool, errors: Errors) -> Pool:
+    """The pool without the nodes of ``remove_nodes`` and with those of ``add_nodes``; what can't be read is passed
+    over with an error."""
+    made = fewer_nodes(pool, _removed(body.get("remove_nodes"), pool, errors))
+    for like, count in _added(body.get("add_nodes"), made, errors):
+        made = more_nodes(made, like, count)
+    return made
+
+
+def asked_faults(given: Any, pool: Pool, now_ms: int, errors: Errors) -> tuple[Fault, ...]:
+    """The faults of nodes of the pool; what can't be read is passed over with an error."""
+    if given is None:
+        return ()
+    if not isinstance(given, list) or len(given) > MAX_FAULTS:
+        message = f'faults must be a list of at most {MAX_FAULTS} like {{"node": "n1", "after_s": 600}}'
+        errors.append(wrong("faults", "bad_faults", message, MAX_FAULTS))
+        return ()
+    found: list[Fault] = []
+    for place, row in enumerate(given):
+        path, before = f"faults.{place}", len(errors)
+        if not _is_object(row, path, FAULT_KEYS, code="bad_fault", errors=errors):
+            continue
+        node = _node(row.get("node"), pool, f"{path}.node", code="bad_fault", errors=errors)
+        after = _ms(row.get("after_s", 0), f"{path}.after_s", errors=errors)
+        back = row.get("back_after_s")
+        repaired = None if back is None else _ms(back, f"{path}.back_after_s", errors=errors)
+        if after is not None and repaired is not None and repaired <= after:
+            message = f"{path}.back_after_s must be later than after_s, or null for never, not {shown(back)}"
+            errors.append(wrong(f"{path}.back_after_s", "bad_fault", message))
+        if len(errors) == before and node is not None and after is not None:
+            found.append(Fault(now_ms + after, node=node, repaired_ms=None if repaired is None else now_ms + repaired))
+    return tuple(found)
+
+
+def _removed(given: Any, pool: Pool, errors: Errors) -> list[str]:
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        message = f'remove_nodes must be a list of names of nodes like ["n1"], not {shown(given)}'
+        errors.append(wrong("remove_nodes", "not_a_list", message))
+        return []
+    found = [
+        _node(name, pool, f"remove_nodes.{place}", code="no_such_node", errors=errors)
+        for place, name in enumerate(given)
+    ]
+    return [name for name in found if name is not None]
+
+
+def _added(given: Any, pool: Pool, errors: Errors) -> list[tuple[str, int]]:
+    if given is None:
+        return []
+    if not isinstance(given, list) or len(given) > MAX_ADDED:
+        message = (
+            f'add_nodes must be a list of at most {MAX_ADDED} like [{{"like": "n1", "count": 2}}], not {shown(given)}'
+        )
+        errors.append(wrong("add_nodes", "not_a_list", message, MAX_ADDED))
+        return []
+    found: dict[str, int] = {}
+    for place, row in enumerate(given):
+        path = f"add_nodes.{place}"
+        if not _is_object(row, path, ADDED_KEYS, code="bad_nodes", errors=errors):
+            continue
+        like = _node(row.get("like"), pool, f"{path}.like", code="bad_nodes", errors=errors)
+        count = row.get("count")
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_ADDED:
+            message = f"{path}.count must be a whole number from 1 to {MAX_ADDED}, not {shown(count)}"
+            errors.append(wrong(f"{path}.count", "bad_nodes", message, MAX_ADDED))
+        elif like in found:
+            message = f"{path}.like names {like} again; ask for all its nodes with one count"
+            errors.append(wrong(f"{path}.like", "bad_nodes", message))
+        elif like is not None:
+            found[like] = count
+    if sum(found.values()) > MAX_ADDED:
+        message = f"add_nodes may add {MAX_ADDED} nodes in all, not {sum(found.values())}; ask for fewer"
+        errors.append(wrong("add_nodes", "bad_nodes", message, MAX_ADDED))
+        return []
+    return list(found.items())
+
+
+def _is_object(row: Any, path: str, known: Sequence[str], *, code: str, errors: Errors) -> bool:
+    """Whether the row is an object; an error for that, and for each key that there is not."""
+    if not isinstance(row, Mapping):
+        errors.append(wrong(path, code, f"{path} must be an object with {', '.join(known)}, not {shown(row)}"))
+        return False
+    for key in row:
+        if key not in known:
+            message = f"there is no field {shown(key)} in {path}{nearest(key, known)}; remove it"
+            errors.append(wrong(f"{path}.{key[:MAX_KEY]}", "unknown_field", message, list(known)))
+    return True
+
+
+def _node(name: Any, pool: Pool, path: str, *, code: str, errors: Errors) -> str | None:
+    there = sorted(pool.node_by_name)
+    if isinstance(name, str) and name in pool.node_by_name:
+        return name
+    message = f"{path} must be the name of a node there is, not {shown(name)}{nearest(name, there)}"
+    errors.append(wrong(path, code, message, there[:MAX_NAMED]))
+    return None
+
+
+def _ms(seconds: Any, path: str, *, errors: Errors) -> int | None:
+    """The milliseconds of a number of seconds within the limits, or None with an error."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_AFTER_S:
+        message = f"{path} must be seconds from now, a number from 0 to {MAX_AFTER_S}, not {shown(seconds)}"
+        errors.append(wrong(path, "bad_fault", message, MAX_AFTER_S))
+        return None
+    return round(seconds * 1000)
