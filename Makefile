@@ -40,8 +40,9 @@ $(VENV)/.up: $(PINS) | $(VENV)/bin/python
 	  || { echo "EMEP: the packages could not be installed: see the lines above (network, or no space left)" >&2; exit 1; }
 	@touch $@
 
+# Compiled is what gets imported, at its first import: all of it would take another minute.
 $(VENV)/.test: $(PINS) | $(VENV)/bin/python
 	@echo "EMEP: installing the pinned packages and those of the tests into $(VENV) ..."
-	@$(PIP) -r requirements.txt \
+	@$(PIP) --no-compile -r requirements.txt \
 	  || { echo "EMEP: the packages could not be installed: see the lines above (network, or no space left)" >&2; exit 1; }
 	@touch $(VENV)/.up $@

@@ -108,12 +108,13 @@ def rounds() -> list[list[Part]]:
     return [
         [Part("lint", [[BIN / "ruff", "format", "--check", "--quiet", "."], [BIN / "ruff", "check", "."]])],
         [Part("walls", [[BIN / "lint-imports"]])],
+        # They import everything in two processes: the many of the next round find it compiled.
+        [Part("tests on SQLite", [pytest("tests", *skip, *both)])],
         [
             Part("types", [[BIN / "mypy", "."]]),
             Part("journey: the first day", [pytest("tests/journeys/test_first_day.py")]),
             Part("journey: kills", [pytest("tests/journeys/test_kills.py")]),
         ],
-        [Part("tests on SQLite", [pytest("tests", *skip, *both)])],
         # The server is thrown away with its databases: nothing to tear down.
         [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, *both, "--reuse-db")], "postgresql")],
         [Part("browser", [pytest("tests/browser")], "chromium")],
@@ -129,6 +130,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="emep-test-") as home:
         env = {**os.environ, "EMEP_DATA_DIR": home, "DJANGO_SETTINGS_MODULE": "emep_site.settings"}
         env.pop("DATABASE_URL", None)
+        # Without bytecode each of the hundreds of processes would compile the sources anew.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         for side in chosen:
             with ThreadPoolExecutor(max(1, len(side))) as pool:
                 ended = pool.map(partial(run, env=env, beside_others=len(side) > 1), side)

@@ -72,7 +72,8 @@ def postgresql() -> Iterator[str]:
         )  # fmt: skip
         server = subprocess.Popen(
             [*prefix, binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", home,
-             "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=60"],
+             "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off",
+             "-c", "max_connections=60"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
         )  # fmt: skip
         try:

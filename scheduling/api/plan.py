@@ -17,6 +17,7 @@ from scheduling.api.problems import Problem
 from scheduling.api.shapes import jobs as job_shapes
 from scheduling.api.shapes import plan as shapes
 from scheduling.api.shapes.answers import documented
+from scheduling.core.fields import shown
 from scheduling.core.lifecycle import JobState
 from scheduling.services import replay, whatif
 from scheduling.services.whatif import Change, Planned
@@ -66,14 +67,18 @@ class JobPlan(Door):
 
 
 def hold_to_plan(body: dict[str, Any], actor: Actor, now: datetime, *, key: str | None) -> None:
-    """``plan_token`` is out of the body; 409 ``plan_changed`` unless its plan would still come true.
+    """``plan_token`` is out of the body; 422 for one that is no text, 409 ``plan_changed`` unless its plan would still
+    come true.
 
     A body that the idempotency key has already made a job of is past planning.
     """
     token = body.pop(TOKEN, None)
     if token is None or (key and credentials.made_by(actor.user_id, key) is not None):
         return
-    broken = whatif.broken_promise(token, body, actor, now) if isinstance(token, str) else "plan_token must be text"
+    if not isinstance(token, str):
+        message = f"{TOKEN} must be the text that a plan gave, not {shown(token)}; plan again, or leave it out"
+        raise Problem(422, "not_text", message, field=TOKEN)
+    broken = whatif.broken_promise(token, body, actor, now)
     if broken is not None:
         raise Problem(409, "plan_changed", broken, field=TOKEN)
 

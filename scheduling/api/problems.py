@@ -69,8 +69,16 @@ def not_found(what: str) -> Problem:
 
 def handle(exc: Exception, context: Mapping[str, Any]) -> HttpResponse | None:
     """DRF's exception handler: the problem document of ``exc``, or None for a bug, which Django logs and answers."""
-    problem = _as_problem(exc)
+    problem = _wrong_method(exc, context) if isinstance(exc, exceptions.MethodNotAllowed) else _as_problem(exc)
     return None if problem is None else document(problem)
+
+
+def _wrong_method(exc: exceptions.MethodNotAllowed, context: Mapping[str, Any]) -> Problem:
+    """405 that names the methods there are, as its ``Allow`` header does."""
+    allowed = context["view"].allowed_methods
+    method = getattr(context["request"], "method", None) or "this method"
+    message = f"{method[:40]} is not possible here; use {' or '.join(allowed)}"
+    return Problem(405, "method_not_allowed", message, limit=allowed, headers={"Allow": ", ".join(allowed)})
 
 
 def _as_problem(exc: Exception) -> Problem | None:

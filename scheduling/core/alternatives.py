@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from scheduling.core.backfill import longest_now
 from scheduling.core.bookings import Bookings
+from scheduling.core.groups import Groups
 from scheduling.core.placement import find
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
 from scheduling.core.units import gb
 from scheduling.core.waiting import Queued
-from scheduling.core.words import gpus_in_words, nodes_in_words
+from scheduling.core.words import duration_in_words, gpus_in_words, nodes_in_words
+
+_LEVELS = {"nvlink_group": "one NVLink group", "rack": "one rack"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +28,62 @@ class Alternative:
     request: ResourceRequest
     duration_s: int
 
+    @property
+    def phrase(self) -> str:
+        """The change as the end of "It would start now"."""
+        return self.words if self.words.startswith("without ") else f"with {self.words}"
 
-def alternatives(room: Room, bookings: Bookings, queued: Queued, *, all_exclusive: bool) -> Iterator[Alternative]:
-    """Every kind of change that helps, as small as it can be."""
+
+def hint(changes: Iterable[Alternative]) -> str:
+    """The changes as a sentence that follows another; nothing when none would help."""
+    phrases = ", or ".join(change.phrase for change in changes)
+    return f" It would start now {phrases}." if phrases else ""
+
+
+def alternatives(
+    room: Room, bookings: Bookings, queued: Queued, *, groups: Groups, all_exclusive: bool
+) -> Iterator[Alternative]:
+    """Every kind of change that helps, as small as it can be. ``groups``: the jobs that run beside and apart now."""
     request, seconds = queued.job.request, queued.duration_ms // 1000
     wanted = queued.shape.wanted
     pins = bookings.pins(queued.owner[1], queued.duration_ms)
 
-    def starts(changed: ResourceRequest) -> bool:
+    def starts(changed: ResourceRequest, group: str | None) -> bool:
         tried = Wanted(
             changed, avoid_gpus=wanted.avoid_gpus, avoid_nodes=wanted.avoid_nodes, all_exclusive=all_exclusive
         )
         tried.confined, tried.strict, tried.best_rung = wanted.confined, wanted.strict, wanted.best_rung
+        if (changed.near, changed.apart, group) != (request.near, request.apart, queued.job.group):
+            tried.confined = groups.confined(changed, group)
         return find(room, tried, pins) is not None
 
     shorter = longest_now(room, bookings, wanted, queued.owner[1])
     if shorter < queued.duration_ms and usable_s(shorter) > 0:
         limit = usable_s(shorter)
-        yield Alternative("duration_at_most_s", limit, f"max_duration of at most {limit} s", request, limit)
+        words = f"a time limit of at most {duration_in_words(limit)}"
+        yield Alternative("duration_at_most_s", limit, words, request, limit)
     for name, value, words, changed in _changes(room, request):
-        if starts(changed):
+        if starts(changed, queued.job.group):
             yield Alternative(name, value, words, changed, seconds)
+    if wanted.confined is None:
+        return
+    loosened = [each for each in _without_neighbours(request) if starts(each[2], queued.job.group)]
+    least = [each for each in loosened if each[0] != "without_neighbours"] or loosened
+    for name, words, changed in least:
+        yield Alternative(name, 1, words, changed, seconds)
+    if not loosened and queued.job.group is not None and starts(request, None):
+        yield Alternative("without_group", 1, f"without being of group {queued.job.group}", request, seconds)
+
+
+def _without_neighbours(request: ResourceRequest) -> Iterator[tuple[str, str, ResourceRequest]]:
+    """The request without one of its rules about groups of jobs, and at last without both."""
+    near, apart = request.near, request.apart
+    if apart is not None:
+        yield "without_anti_affinity", f"without keeping away from group {apart.group}", replace(request, apart=None)
+    if near is not None:
+        yield "without_with", f"without having to run beside group {near.group}", replace(request, near=None)
+    if near is not None and apart is not None:
+        yield "without_neighbours", "without its rules about groups of jobs", replace(request, near=None, apart=None)
 
 
 def _changes(room: Room, request: ResourceRequest) -> Iterator[tuple[str, int, str, ResourceRequest]]:
@@ -73,13 +111,18 @@ def _changes(room: Room, request: ResourceRequest) -> Iterator[tuple[str, int, s
         loose = replace(request, nvlink_required=False, nvlink_exclusive=False)
         yield "without_nvlink", 1, "no need for NVLink", loose
     if request.required_level is not None:
-        yield "without_level", 1, "no required_level", replace(request, required_level=None)
+        yield (
+            "without_level",
+            1,
+            f"no need for {_LEVELS[request.required_level]}",
+            replace(request, required_level=None),
+        )
     if request.required_terms:
         yield "without_rule", 1, "without its required rules", replace(request, affinity=request.preferred_terms)
     for size in reversed([size for size in room.inventory.memory_sizes if size < request.gpu_memory_min_mib]):
         smaller = replace(request, gpu_memory_min_mib=size)
         if fits(smaller):
-            yield "memory_at_most_mib", size, f"gpu_memory_min of at most {gb(size)}", smaller
+            yield "memory_at_most_mib", size, f"a need for at most {gb(size)} of memory per GPU", smaller
             break
 
 

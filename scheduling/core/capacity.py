@@ -5,16 +5,18 @@ Installed counts, busy or free, healthy or not: health comes back, and a job sho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from scheduling.core.counts import Counts
+from scheduling.core.counts import MAX_GPUS, Counts
 from scheduling.core.feasibility import could_hold
 from scheduling.core.largest import Rooms, Split, rooms_for
 from scheduling.core.pool import Pool
 from scheduling.core.resources import PLACES, FieldError, ResourceRequest
 from scheduling.core.rules import spelled
 from scheduling.core.units import as_memory, gb
+
+NOT_OVER_NODES = "the nodes can't run a job that lies on several of them yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +27,29 @@ class Verdict:
     errors: tuple[FieldError, ...] = ()
 
 
-def judge(wanted: ResourceRequest, counts: Counts, pool: Pool) -> Verdict:
+def rooms_at_door(pool: Pool, request: ResourceRequest, *, over_nodes: bool) -> Rooms:
+    """The rooms for such requests where jobs over several nodes are taken, or (``over_nodes`` false) are not."""
+    rooms = rooms_for(pool, request)
+    return rooms if over_nodes else rooms.of_one_node()
+
+
+def judge(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool = True) -> Verdict:
     """The request with its counts, if the pool could ever hold it; while no node is registered it always could (D14).
 
     ``wanted`` says everything but the counts. A memory that no GPU has is its own refusal, so here it counts as the
-    largest there is: a count too large for that too is told at once.
+    largest there is: a count too large for that too is told at once. Unless ``over_nodes``, what lies on several nodes
+    is refused too, and the limits that are told are those of one node.
     """
-    split = _split(wanted, counts, pool)
+    split = _split(wanted, counts, pool, over_nodes=over_nodes)
     errors = _mismatch(counts, split) if counts.disagree and split else ()
     if pool.nodes and wanted.gpu_memory_min_mib > pool.largest_memory():
         largest = replace(wanted, gpu_memory_min_mib=pool.largest_memory())
-        return Verdict(None, _count_errors(largest, counts, pool) or errors)
+        return Verdict(None, _count_errors(largest, counts, pool, over_nodes=over_nodes) or errors)
     request = _with(wanted, split) if split else None
-    if request is None or (pool.nodes and not could_hold(pool, request)):
-        return Verdict(None, _count_errors(wanted, counts, pool) or (*errors, *_rule_errors(wanted, pool)))
+    refused = request is not None and request.is_gang and not over_nodes
+    if request is None or refused or (pool.nodes and not could_hold(pool, request)):
+        found = _count_errors(wanted, counts, pool, over_nodes=over_nodes)
+        return Verdict(None, found or (*errors, *_rule_errors(wanted, pool, over_nodes=over_nodes)))
     errors += tuple(_partner_errors(wanted, pool))
     return Verdict(None if errors else request, errors)
 
@@ -55,12 +66,12 @@ def memory_errors(memory: int, pool: Pool) -> tuple[FieldError, ...]:
     return (FieldError("gpu_memory_min", "no_such_memory", message, as_memory(largest)),)
 
 
-def _split(wanted: ResourceRequest, counts: Counts, pool: Pool) -> Split | None:
+def _split(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool) -> Split | None:
     """The nodes that were asked for, else the fewest that hold the count; without any node it is taken for one."""
     if counts.asked is not None:
         return counts.asked
     count = counts.gpus or 1
-    return rooms_for(pool, wanted).split(count) if pool.nodes else Split(1, count)
+    return rooms_at_door(pool, wanted, over_nodes=over_nodes).split(count) if pool.nodes else Split(1, count)
 
 
 def _with(wanted: ResourceRequest, split: Split) -> ResourceRequest:
@@ -89,41 +100,93 @@ def _mismatch(counts: Counts, split: Split) -> tuple[FieldError, ...]:
     return (FieldError("gpu_count", "mismatch", message, product),)
 
 
-def _count_errors(wanted: ResourceRequest, counts: Counts, pool: Pool) -> tuple[FieldError, ...]:
-    """The refusals of counts that no place of this memory and topology could hold, whatever the required rules."""
+def _count_errors(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool) -> tuple[FieldError, ...]:
+    """The refusals of counts that no place of this memory and topology could hold, whatever the required rules.
+
+    The limits are of where those rules hold, if they hold anywhere.
+    """
     bare = replace(wanted, affinity=())
-    rooms, asked = rooms_for(pool, bare), counts.asked
+    rooms, asked = rooms_at_door(pool, bare, over_nodes=over_nodes), counts.asked
     if not rooms.scopes and wanted.nvlink_exclusive and rooms_for(pool, replace(bare, nvlink_exclusive=False)).scopes:
         message = (
             "no NVLink group lies wholly on one node, so none can be taken whole; ask without nvlink_exclusive, or "
             "without nvlink_required where whole groups are the rule of the pool"
         )
         return (FieldError("nvlink_exclusive", "no_nvlink_group", message),)
+    ruled = rooms_at_door(pool, wanted, over_nodes=over_nodes)
+    limits = ruled if ruled.scopes else rooms
     if asked is None:
         count = counts.gpus or 1
-        if rooms.split(count) is not None:
-            return ()
-        several = rooms.most_nodes(1) > 1
-        told = _count_message(wanted, count, rooms.most(), several=several)
-        return (FieldError("gpu_count", _code(wanted, several=several), told, rooms.most()),)
+        return (
+            () if rooms.split(count) is not None else (_too_many(wanted, count, pool, limits, over_nodes=over_nodes),)
+        )
     if rooms.holds(asked.nodes, asked.per_node):
         return ()
+    if asked.nodes > 1 and not over_nodes:
+        return tuple(_on_one_node(wanted, counts, asked, limits.most_per_node(1) if pool.nodes else MAX_GPUS))
+    return tuple(_changed(wanted, counts, asked, pool, limits))
+
+
+def _too_many(wanted: ResourceRequest, count: int, pool: Pool, rooms: Rooms, *, over_nodes: bool) -> FieldError:
+    """The refusal of a count whose nodes the scheduler was to choose."""
+    bare, most = replace(wanted, affinity=()), rooms.most()
+    if not over_nodes and rooms_for(pool, bare).split(count) is not None:
+        message = (
+            f"{NOT_OVER_NODES}, and no node has room for {count} GPUs{_memory_word(wanted)}: ask for at most {most}"
+        )
+        return FieldError("gpu_count", "not_yet", message, most)
+    several = wanted.required_level == "rack" or rooms.most_nodes(1) > 1
+    instead = _instead(
+        bare, lambda changed: rooms_at_door(pool, changed, over_nodes=over_nodes).split(count) is not None
+    )
+    told = _count_message(wanted, count, most, several=several) + (instead if most else "")
+    return FieldError("gpu_count", _code(wanted, several=several), told, most)
+
+
+def _on_one_node(wanted: ResourceRequest, counts: Counts, asked: Split, most: int) -> Iterator[FieldError]:
+    """The refusal of several nodes where only one is taken: the same GPUs on one, or as many as it has."""
+    per_node = min(most, counts.per_node or counts.gpus or 1)
+    changed = {
+        "gpu_count": (counts.gpus, per_node),
+        "node_count": (counts.nodes, 1),
+        "gpus_per_node": (counts.per_node, per_node),
+    }
+    for field, (sent, limit) in changed.items():
+        if sent is None or sent == limit:
+            continue
+        if not most:
+            yield FieldError(field, _code(wanted, several=False), _nothing(wanted), 0)
+            continue
+        message = f"{NOT_OVER_NODES}: ask for {field} of at most {limit}"
+        yield FieldError(field, "not_yet", message, limit)
+
+
+def _changed(wanted: ResourceRequest, counts: Counts, asked: Split, pool: Pool, rooms: Rooms) -> Iterator[FieldError]:
+    """The refusals of the numbers that must change for the nodes that were asked for."""
     fits = _nearest(rooms, asked, keep_nodes=counts.per_node is None)
+    instead = _instead(
+        replace(wanted, affinity=()), lambda changed: rooms_for(pool, changed).holds(asked.nodes, asked.per_node)
+    )
     changed = {
         "node_count": (counts.nodes, fits.nodes, asked.nodes),
         "gpus_per_node": (counts.per_node, fits.per_node, asked.per_node),
         "gpu_count": (counts.gpus, fits.nodes * fits.per_node, counts.gpus),
     }
-    return tuple(
-        FieldError(
-            field,
-            _code(wanted, several=asked.nodes > 1 and field != "gpus_per_node"),
-            _message(wanted, asked, fits, field=field),
-            limit,
-        )
-        for field, (sent, limit, value) in changed.items()
-        if sent is not None and limit != value
-    )
+    for field, (sent, limit, value) in changed.items():
+        if sent is not None and limit != value:
+            several = asked.nodes > 1 and field != "gpus_per_node"
+            told = _message(wanted, asked, fits, field=field) + (instead if fits.nodes and fits.per_node else "")
+            yield FieldError(field, _code(wanted, several=several), told, limit)
+
+
+def _instead(wanted: ResourceRequest, holds: Callable[[ResourceRequest], bool]) -> str:
+    """What to leave out for the same counts to be held, as the end of a sentence; nothing where nothing helps."""
+    loose = {
+        "required_level": replace(wanted, required_level=None),
+        "nvlink_required": replace(wanted, nvlink_required=False, nvlink_exclusive=False),
+    }
+    names = [name for name, changed in loose.items() if changed != wanted and holds(changed)]
+    return "".join(f", or leave {name} out" for name in names)
 
 
 def _nearest(rooms: Rooms, asked: Split, *, keep_nodes: bool) -> Split:
@@ -186,9 +249,9 @@ def _message(wanted: ResourceRequest, asked: Split, fits: Split, *, field: str) 
     )
 
 
-def _rule_errors(wanted: ResourceRequest, pool: Pool) -> tuple[FieldError, ...]:
+def _rule_errors(wanted: ResourceRequest, pool: Pool, *, over_nodes: bool) -> tuple[FieldError, ...]:
     """The refusal when the counts and the memory are there, but not where the required rules hold."""
-    most = rooms_for(pool, wanted).most()
+    most = rooms_at_door(pool, wanted, over_nodes=over_nodes).most()
     there = f"; at most {most} GPUs would be placed there" if most else ""
     rules = "; ".join(spelled(term) for term in wanted.required_terms)
     message = f"nothing installed could hold the job where its required rules hold ({rules}){there}; loosen them"

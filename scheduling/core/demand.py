@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.core.affinity import read_affinity
-from scheduling.core.capacity import judge, memory_errors
+from scheduling.core.capacity import NOT_OVER_NODES, judge, memory_errors, rooms_at_door
 from scheduling.core.counts import read_counts
 from scheduling.core.fields import Fields, nearest, shown
-from scheduling.core.largest import rooms_for
 from scheduling.core.neighbours import read_neighbours
 from scheduling.core.policy import Policy, QueuePolicy
 from scheduling.core.pool import Pool
@@ -16,8 +15,14 @@ from scheduling.core.resources import RUNGS, ResourceRequest
 from scheduling.core.units import as_memory, parse_duration, parse_memory
 
 
-def read_resources(fields: Fields, policy: Policy, pool: Pool, *, queue: QueuePolicy | None) -> ResourceRequest | None:
-    """The resources asked for, or None; whatever can be judged is judged even when something else is wrong."""
+def read_resources(
+    fields: Fields, policy: Policy, pool: Pool, *, queue: QueuePolicy | None, over_nodes: bool = True
+) -> ResourceRequest | None:
+    """The resources asked for, or None; whatever can be judged is judged even when something else is wrong.
+
+    ``over_nodes``: whether jobs that lie on several nodes are taken. When they aren't, no limit names more than one
+    node has.
+    """
     memory = _memory(fields, pool)
     nvlink = fields.flag("nvlink_required", default=False)
     exclusive = _exclusive(fields, nvlink)
@@ -30,7 +35,7 @@ def read_resources(fields: Fields, policy: Policy, pool: Pool, *, queue: QueuePo
         required_level=_rung(fields),
         max_duration_s=_duration(fields, queue) or 1,
         affinity=read_affinity(fields) or (),
-        allow_span=_spread(fields),
+        allow_span=_spread(fields, over_nodes=over_nodes),
         max_wait_for_level_s=_patience(fields),
         near=near,
         apart=apart,
@@ -38,7 +43,7 @@ def read_resources(fields: Fields, policy: Policy, pool: Pool, *, queue: QueuePo
     judged = replace(wanted, gpu_memory_min_mib=min(memory or 0, pool.largest_memory()))
     if memory:
         fields.errors += memory_errors(memory, pool)
-    counts = read_counts(fields, rooms_for(pool, judged) if pool.nodes else None)
+    counts = read_counts(fields, rooms_at_door(pool, judged, over_nodes=over_nodes) if pool.nodes else None)
     if counts is None:
         return None
     if counts.asked is not None and counts.asked.nodes > 1:
@@ -49,7 +54,7 @@ def read_resources(fields: Fields, policy: Policy, pool: Pool, *, queue: QueuePo
             )
             fields.refuse("nvlink_exclusive", "one_node_only", message)
         wanted = replace(wanted, nvlink_exclusive=False)
-    verdict = judge(wanted, counts, pool)
+    verdict = judge(wanted, counts, pool, over_nodes=over_nodes)
     for error in verdict.errors:
         fields.refuse(error.field, error.code, error.message, error.limit)
     return replace(verdict.request, nvlink_exclusive=exclusive) if verdict.request else None
@@ -63,7 +68,7 @@ def _exclusive(fields: Fields, nvlink: bool | None) -> bool:
     return bool(exclusive and nvlink)
 
 
-def _spread(fields: Fields) -> bool:
+def _spread(fields: Fields, *, over_nodes: bool) -> bool:
     """Whether the GPUs may lie on any nodes; what binds them together can't be asked for beside it."""
     if not fields.flag("allow_span", default=False):
         return False
@@ -80,6 +85,10 @@ def _spread(fields: Fields) -> bool:
             )
             fields.refuse("allow_span", "contradiction", message)
             return False
+    if not over_nodes and fields.value("gpu_count") not in (1, "1"):
+        message = f"allow_span lets the GPUs lie on several nodes, and {NOT_OVER_NODES}; leave it out"
+        fields.refuse("allow_span", "not_yet", message)
+        return False
     return True
 
 
@@ -129,7 +138,9 @@ def _duration(fields: Fields, queue: QueuePolicy | None) -> int | None:
         return None
     if queue and seconds > queue.max_duration_cap_s:
         cap = queue.max_duration_cap_s
-        message = f"max_duration may be at most {cap} seconds in queue {queue.name}, not {seconds}; ask for less"
+        message = (
+            f"max_duration may be at most {cap} seconds in queue {queue.name}, not {seconds} seconds: ask for less"
+        )
         fields.refuse("max_duration", "above_cap", message, cap)
         return None
     return seconds

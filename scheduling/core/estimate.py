@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduling.core.explain import Explainer
 from scheduling.core.waiting import Queued
 
 if TYPE_CHECKING:
+    from scheduling.core.explain import Explainer
     from scheduling.core.scheduler import Scheduler
 
 

@@ -10,23 +10,26 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from scheduling.core.alternatives import Alternative, alternatives
+from scheduling.core.alternatives import Alternative, alternatives, hint
 from scheduling.core.backfill import longest_now
+from scheduling.core.estimate import estimate
+from scheduling.core.expiry import expiry
 from scheduling.core.feasibility import could_hold, empty_room
+from scheduling.core.obstacles import closed, got_ahead, kept_away
 from scheduling.core.ordering import RankKey, rank_key
 from scheduling.core.placement import find
 from scheduling.core.plan import Hold, Number, Reason
 from scheduling.core.reservations import Asked, earliest
 from scheduling.core.resources import ResourceRequest
-from scheduling.core.room import Wanted
+from scheduling.core.room import Pins, Wanted
 from scheduling.core.rules import spelled
 from scheduling.core.scarcity import most_in_one_place, shortage
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.waiting import Queued
-from scheduling.core.words import gpus_in_words, wanted_in_words
+from scheduling.core.words import gpus_in_words, instant_in_words, jobs_in_words, level_in_words, wanted_in_words
 
 if TYPE_CHECKING:
-    from scheduling.core.bookings import Bookings
+    from scheduling.core.bookings import Booking, Bookings
     from scheduling.core.held import Nominee
     from scheduling.core.scheduler import Scheduler
 
@@ -46,8 +49,10 @@ def starting_soon(taken_back: int = 0) -> Reason:
 def asleep(job: WaitingJob) -> Reason:
     """The reason of a job whose time has not come: its owner's ``not_before``, or the pause after a failure (D13)."""
     if job.not_before_ms > job.eligible_at_ms:
-        return Reason("NOT_BEFORE", "Its owner wants it to start later.", (("until_ms", job.not_before_ms),))
-    message = "Waits a while after an infrastructure failure; then it is placed like any other."
+        message = f"Its owner wants it to start on {instant_in_words(job.not_before_ms)} at the earliest."
+        return Reason("NOT_BEFORE", message, (("until_ms", job.not_before_ms),))
+    until = instant_in_words(job.eligible_at_ms)
+    message = f"Waits until {until} after an infrastructure failure; then it is placed like any other."
     return Reason("BACKOFF", message, (("until_ms", job.eligible_at_ms),))
 
 
@@ -80,12 +85,14 @@ class Explainer:
         self._bookings: dict[int, Bookings] = {}
         self._ranked: list[RankKey] | None = None
         self._work: list[int] = []
+        self._first: dict[object, tuple[int, list[int]] | None] = {}
 
     def of(self, job_id: str) -> tuple[Reason, ...]:
         """Why the job waits. KeyError for one that doesn't."""
         scheduler = self._scheduler
         if job_id in scheduler.sleeping:
-            return (asleep(scheduler.sleeping[job_id]),)
+            job = scheduler.sleeping[job_id]
+            return (*self._expiry(scheduler.described(job)), asleep(job))
         if job_id in scheduler.nominees:
             return (nominated(scheduler.nominees[job_id], scheduler),)
         return self.of_queued(scheduler.waiting.by_id[job_id])
@@ -95,7 +102,15 @@ class Explainer:
         key = self.class_of(queued)
         if key not in self._known:
             self._known[key] = self._reasons(queued)
-        return self._known[key]
+        late = self._expiry(queued)
+        return (*late, *self._known[key]) if late else self._known[key]
+
+    def _expiry(self, queued: Queued) -> tuple[Reason, ...]:
+        """The reason to fear that the job will not start in time, if there is one."""
+        if queued.job.start_by_ms is None:
+            return ()
+        found = expiry(queued.job, estimate(self._scheduler, self, queued))
+        return () if found is None else (found,)
 
     def class_of(self, queued: Queued) -> object:
         """Equal for jobs that wait for the same reasons."""
@@ -141,14 +156,21 @@ class Explainer:
         """Changes of the request with which it would start now."""
         scheduler = self._scheduler
         exclusive = scheduler.policy.nvlink_mode == "exclusive"
-        return list(alternatives(scheduler.room, self.bookings(queued), queued, all_exclusive=exclusive))
+        found = alternatives(
+            scheduler.room, self.bookings(queued), queued, groups=scheduler.groups, all_exclusive=exclusive
+        )
+        return list(found)
 
     def starts_by(self, queued: Queued) -> tuple[int, list[int]] | None:
         """(instant, GPUs): when and where it could start at the latest if nothing else was ahead of it."""
         scheduler = self._scheduler
-        asked = Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
-        found = earliest(scheduler.room, scheduler.releases, self.bookings(queued), asked)
-        return None if found is None else (max(found[0], self.cycle.now_ms), found[1])
+        alone = queued.id if self.is_promised(queued) else ""
+        key = (id(queued.shape), queued.owner[1], queued.duration_ms, queued.level, alone)
+        if key not in self._first:
+            asked = Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
+            found = earliest(scheduler.room, scheduler.releases, self.bookings(queued), asked)
+            self._first[key] = None if found is None else (max(found[0], self.cycle.now_ms), found[1])
+        return self._first[key]
 
     def _reasons(self, queued: Queued) -> tuple[Reason, ...]:
         self.cycle.refresh(queued.shape)
@@ -215,18 +237,25 @@ class Explainer:
         return fits is not None
 
     def _behind(self, queued: Queued) -> Reason | None:
-        starts = self.cycle.starts
-        if not starts or not self._fits_with(self.cycle.taken, queued):
+        """BEHIND when what jobs of its level and above were started on in this pass would have done for it."""
+        ahead, cells = got_ahead(self._scheduler, self.cycle, queued)
+        if not ahead or not self._fits_with(cells, queued):
             return None
-        message = "It would fit, but jobs ahead of it in the queue took the GPUs in this pass."
-        return Reason("BEHIND", message, (("first", starts[0].job),))
+        count = sum(mask.bit_count() for mask in cells.values())
+        message = (
+            f"It would have fitted before this pass of the scheduler, in which {jobs_in_words(len(ahead))} ahead of it "
+            f"got {gpus_in_words(count)}."
+        )
+        return Reason("BEHIND", message, (("first", ahead[0].id), ("jobs_ahead", len(ahead)), ("gpus_taken", count)))
 
     def _partner(self, queued: Queued) -> Reason | None:
         near = queued.job.request.near
         if near is None or near.group == queued.job.group or self._scheduler.groups.partners(near.group):
             return None
-        message = f"It is to run beside a job of group {near.group}, and none of them runs."
-        return Reason("NO_PARTNER", message, (("group", near.group), ("level", near.level)))
+        changes = tuple(self.alternatives(queued))
+        place = level_in_words(near)
+        message = f"It is to run in one {place} with a job of group {near.group}, and none of them runs.{hint(changes)}"
+        return Reason("NO_PARTNER", message, (("group", near.group), ("level", near.level), *_numbers(changes)))
 
     def _promised_away(self, queued: Queued) -> Reason | None:
         """RESERVED or WINDOW when it fits on GPUs that are free, but promised from before its end on."""
@@ -234,43 +263,61 @@ class Explainer:
         longest = longest_now(scheduler.room, bookings, queued.shape.wanted, queued.owner[1])
         if longest <= 0 and find(scheduler.room, queued.shape.wanted) is None:
             return None
-        project, duration = queued.owner[1], queued.duration_ms
-        blocking = [each for each in bookings.blocking(project) if each.start_ms < self.cycle.now_ms + duration]
+        blocking = self._in_reach(queued)
         if not blocking:
             return starting_soon()
         windows = [each for each in blocking if each.window]
-        seconds = longest // 1000
+        promises = [each for each in blocking if not each.window]
         changes = tuple(self.alternatives(queued))
-        numbers: Numbers = (("fits_if_at_most_s", seconds), *_numbers(changes), *self._earliest(queued))
-        hint = f" It would start now with a max_duration of at most {seconds} s." if seconds else ""
-        if len(windows) == len(blocking):
-            message = f"It fits, but an operator's window closes the GPUs before it would end.{hint}"
-            opens = max(window.end_ms for window in windows)
-            begins = min(window.start_ms for window in windows)
-            return Reason("WINDOW", message, (("window_from_ms", begins), ("window_until_ms", opens), *numbers))
-        holders = [each.reservation.job for each in self.cycle.promises_in(blocking)]
-        message = f"It fits, but the GPUs are kept for {len(holders)} job(s) ahead of it that need more at once.{hint}"
+        numbers: Numbers = (("fits_if_at_most_s", longest // 1000), *_numbers(changes), *self._earliest(queued))
+        if windows and not (promises and self._fits_beside(windows, queued)):
+            message, told = closed(windows, self.cycle.now_ms)
+            return Reason("WINDOW", message + hint(changes), (*told, *numbers))
+        holders = [each.reservation.job for each in self.cycle.promises_in(promises)]
+        need = "needs" if len(holders) == 1 else "need"
+        message = (
+            f"It fits, but the GPUs are kept for {jobs_in_words(len(holders))} ahead of it that {need} more at once."
+            f"{hint(changes)}"
+        )
         return Reason("RESERVED", message, (*(("held_for", job) for job in holders[:1]), *numbers))
+
+    def _in_reach(self, queued: Queued) -> list[Booking]:
+        """The promises of free GPUs that would suit the job from before its end on."""
+        room, wanted = self._scheduler.room, queued.shape.wanted
+        eligible = room.inventory.full if wanted.exclusive else room.view(wanted).eligible
+        end = self.cycle.now_ms + queued.duration_ms
+        return [
+            each
+            for each in self.bookings(queued).blocking(queued.owner[1])
+            if each.start_ms < end and any(mask & room.free[cell] & eligible[cell] for cell, mask in each.cells.items())
+        ]
+
+    def _fits_beside(self, promises: list[Booking], queued: Queued) -> bool:
+        """Whether the job would fit now if nothing else was promised."""
+        cells: dict[int, int] = {}
+        for each in promises:
+            cells |= {cell: cells.get(cell, 0) | mask for cell, mask in each.cells.items()}
+        room = self._scheduler.room
+        return find(room, queued.shape.wanted, Pins(cells, room.inventory.node_of)) is not None
 
     def _only_a_rule(self, queued: Queued) -> Reason | None:
         request = queued.job.request
-        if not (request.required_terms or request.apart or request.near or queued.shape.wanted.confined):
+        if not request.required_terms and queued.shape.wanted.confined is None:
             return None
-        if any(change.name == "without_rule" for change in self.alternatives(queued)):
-            return _rule(request, "It would start now on other GPUs, but the required rules don't hold there")
+        changes = tuple(self.alternatives(queued))
+        names = [change.name for change in changes]
+        if "without_rule" in names:
+            return _rule(request, "Free GPUs would do, but the required rules don't hold there", changes)
         if queued.shape.wanted.confined is not None and self._fits_unconfined(queued):
-            message = "It would start now on other GPUs, but rules about groups of jobs keep it away from there."
-            rules = [rule for rule in (request.apart, request.near) if rule is not None]
-            numbers = tuple(("group", rule.group) for rule in rules[:1])
-            return Reason("RULE", message, numbers)
+            message, told = kept_away(self._scheduler, queued)
+            return Reason("RULE", message + hint(changes), (*told, *_numbers(changes), *self._earliest(queued)))
         return None
 
     def _short(self, queued: Queued) -> Reason:
         """Too little is free: how much is missing where, by when that may change, what would help."""
         changes = tuple(self.alternatives(queued))
         code, message, numbers = shortage(self._scheduler.room, queued.shape.wanted, queued.job.request)
-        hint = f" It would start now with {', or '.join(change.words for change in changes)}." if changes else ""
-        return Reason(code, message + hint, (*numbers, *self._earliest(queued), *_numbers(changes)))
+        return Reason(code, message + hint(changes), (*numbers, *self._earliest(queued), *_numbers(changes)))
 
     def _earliest(self, queued: Queued) -> Numbers:
         """Where and when, by the ``max_duration`` of what runs, enough GPUs are free for it."""
@@ -289,9 +336,9 @@ def _numbers(changes: tuple[Alternative, ...]) -> Numbers:
     return tuple((change.name, change.value) for change in changes)
 
 
-def _rule(request: ResourceRequest, why: str) -> Reason:
+def _rule(request: ResourceRequest, why: str, changes: tuple[Alternative, ...] = ()) -> Reason:
     rules = "; ".join(spelled(term) for term in request.required_terms)
-    return Reason("RULE", f"{why}: {rules}.", (("rules", rules),))
+    return Reason("RULE", f"{why}: {rules}.{hint(changes)}", (("rules", rules), *_numbers(changes)))
 
 
 def holds_of(scheduler: Scheduler) -> tuple[Hold, ...]:

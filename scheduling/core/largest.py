@@ -32,6 +32,10 @@ class Rooms:
 
     scopes: tuple[tuple[int, ...], ...]
 
+    def of_one_node(self) -> Rooms:
+        """The rooms for jobs that may lie on one node only: the largest node of each boundary."""
+        return Rooms(tuple(sorted({sizes[:1] for sizes in self.scopes}, reverse=True)))
+
     def holds(self, nodes: int, per_node: int) -> bool:
         """Whether some boundary has ``nodes`` nodes with ``per_node`` each."""
         return per_node <= self.most_per_node(nodes)

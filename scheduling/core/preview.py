@@ -72,7 +72,8 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
         if gpus is None:
             expected = explainer.starts_by(queued)
             gpus = [] if expected is None else expected[1]
-        charged = scheduler.billing_of(gpus) * queued.duration_ms
+        # Without a place in sight no GPU's weight is known: then it counts as 1.
+        charged = (scheduler.billing_of(gpus) if gpus else job.request.gpu_count * MICRO) * queued.duration_ms
         before = scheduler.share.scores(queued.owner, queued.level)
         scheduler.share.plan(queued.owner, charged)
         after = scheduler.share.scores(queued.owner, queued.level)

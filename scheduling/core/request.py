@@ -40,11 +40,13 @@ def validate(
     rights: Rights,
     kinds: Mapping[str, str],
     now_ms: int,
+    over_nodes: bool = True,
 ) -> tuple[Submission | None, tuple[FieldError, ...]]:
     """The submission and no errors, or None and everything that is wrong, in the order of the fields.
 
     ``kinds`` maps each kind of job to its default queue; ``now_ms`` is the present, after which a job must be able to
-    start. While the pool has no node at all nothing is refused for want of capacity (D14).
+    start. While the pool has no node at all nothing is refused for want of capacity (D14). ``over_nodes``: whether
+    jobs that lie on several nodes are taken; every limit that is told is one that is accepted then.
     """
     fields = Fields(raw)
     fields.refuse_unknown(KNOWN)
@@ -55,7 +57,7 @@ def validate(
     purpose = _purpose(fields, policy)
     level = _level(fields, policy, rights, queue, purpose)
     name, group = read_name(fields, "name", default=kind or "job"), read_name(fields, "group", default=None)
-    request = read_resources(fields, policy, pool, queue=queue)
+    request = read_resources(fields, policy, pool, queue=queue, over_nodes=over_nodes)
     not_before, start_by = read_times(fields, now_ms)
     retries = fields.whole("retries", default=0, least=0, most=policy.max_retries)
     preemptible = _preemptible(fields, rights)

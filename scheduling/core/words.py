@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from scheduling.core.resources import ResourceRequest
+from scheduling.core.instants import as_instant
+from scheduling.core.resources import GroupRule, ResourceRequest
 from scheduling.core.units import gb
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def gpus_in_words(count: int) -> str:
@@ -14,6 +18,34 @@ def gpus_in_words(count: int) -> str:
 def nodes_in_words(count: int) -> str:
     """``1 node`` or ``n nodes``."""
     return "1 node" if count == 1 else f"{count} nodes"
+
+
+def jobs_in_words(count: int) -> str:
+    """``1 job`` or ``n jobs``."""
+    return "1 job" if count == 1 else f"{count} jobs"
+
+
+def duration_in_words(seconds: int) -> str:
+    """``40 s``, ``9 min``, ``2 h``, ``1 h 30 min``, ``3 d``: exact, without the units of which there is none."""
+    parts = []
+    for size, unit in _UNITS:
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts) or "0 s"
+
+
+def instant_in_words(instant_ms: int) -> str:
+    """``2 Mar 2026, 14:00 UTC``; with seconds where it isn't a whole minute, of which a part counts whole."""
+    day, clock = as_instant(-(-instant_ms // 1000) * 1000).rstrip("Z").split("T")
+    year, month, number = day.split("-")
+    shown = clock.removesuffix(":00")
+    return f"{int(number)} {MONTHS[int(month) - 1]} {year}, {shown} UTC"
+
+
+def level_in_words(rule: GroupRule) -> str:
+    """The kind of place that a rule about a group speaks of."""
+    return "NVLink group" if rule.level == "nvlink_group" else rule.level
 
 
 def wanted_in_words(request: ResourceRequest) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from scheduling.core.largest import rooms_for
+from scheduling.core.capacity import rooms_at_door
 from scheduling.core.lifecycle import JobState
-from scheduling.core.pool import Pool
-from scheduling.core.request import FieldError, Rights, Submission, validate
+from scheduling.core.request import FieldError, ResourceRequest, Rights, Submission, validate
 from scheduling.services import models_fit, notify
 from scheduling.store import load, topology
 from scheduling.store.clock import to_ms
@@ -24,6 +23,8 @@ from scheduling.store.queries.access import Actor
 from scheduling.store.queries.shapes import shape_of
 from workers.catalog import KINDS, check_params
 
+# Whether the nodes can run jobs that lie on several of them: the one switch of what is taken, planned and told.
+OVER_NODES = False
 KIND_QUEUES = {kind.name: kind.queue for kind in KINDS.values()}
 
 
@@ -55,7 +56,7 @@ def check(
 ) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
     """(submission, resolved parameters and inputs, errors): what REST, the form and a dry run agree on.
 
-    ``to_run``: the nodes must be able to run it, which they can't yet when it lies on several; False to plan only.
+    ``to_run``: the nodes must be able to run it; False for what is only played through.
     """
     policy, pool = load.policy_of(), load.pool_of()
     project = _project(body, actor)
@@ -66,11 +67,10 @@ def check(
         projects=actor.projects,
     )
     submission, found = validate(
-        body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES, now_ms=to_ms(now)
+        body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES, now_ms=to_ms(now),
+        over_nodes=OVER_NODES or not to_run,
     )  # fmt: skip
     errors = [_error(e) for e in found]
-    if to_run and submission is not None:
-        errors += _not_runnable(body, submission, pool)
     kind = body.get("kind")
     resolved: dict[str, Any] = {"params": body.get("params") or {}, "inputs": []}
     if isinstance(kind, str) and kind in KINDS:
@@ -84,22 +84,12 @@ def check(
     return (submission if not errors else None), resolved, tuple(errors)
 
 
-def _not_runnable(body: Mapping[str, Any], submission: Submission, pool: Pool) -> list[dict[str, Any]]:
-    """The refusal of what the scheduler can place and the nodes can't run yet: a job that lies on several nodes."""
-    request = submission.request
-    if not request.is_gang and not request.allow_span:
-        return []
-    one = replace(request, gpu_count=1, node_count=1, gpus_per_node=1, remainder=0, allow_span=False)
-    most = rooms_for(pool, one).most_per_node(1)
-    field = (
-        "allow_span" if request.allow_span else "gpu_count" if body.get("node_count") in (None, "") else "node_count"
-    )
-    message = (
-        "the scheduler places jobs over several nodes, but the nodes can't run them yet: ask for at most "
-        f"{most} GPUs of one node, without node_count and allow_span"
-    )
-    limit = {"gpu_count": most, "node_count": 1}.get(field)
-    return [_error(FieldError(field, "not_yet", message, limit))]
+def largest(*, nvlink: bool = False) -> int:
+    """The most GPUs that a job may ask for now, with NVLink or without; 0 when the pool has none."""
+    policy, pool = load.policy_of(), load.pool_of()
+    whole = nvlink and policy.nvlink_mode == "exclusive"
+    request = ResourceRequest(1, nvlink_required=nvlink, nvlink_exclusive=whole)
+    return rooms_at_door(pool, request, over_nodes=OVER_NODES).most()
 
 
 def _project(body: Mapping[str, Any], actor: Actor) -> str | None:

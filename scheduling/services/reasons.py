@@ -48,7 +48,7 @@ def _grouped(scheduler: Scheduler, explainer: Explainer) -> tuple[list[list[Queu
     single: list[tuple[WaitingJob, Reasons]] = []
     for queued in scheduler.waiting.by_id.values():
         job = queued.job
-        if queued.id in promised:
+        if queued.id in promised or job.start_by_ms is not None:
             single.append((job, explainer.of_queued(queued)))
             continue
         seconds, project = job.request.max_duration_s, job.project if by_project else ""

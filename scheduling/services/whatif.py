@@ -28,8 +28,9 @@ from scheduling.store.queries.access import Actor
 PLANNED = "plan"  # the id of the job that is only thought of
 TOKEN_AGE = timedelta(minutes=10)
 _SALT = "scheduling.plan"
-# Refusals that say that the pool could never hold it; every other one is a fault of what was written.
-NEVER = frozenset({"no_node", "no_capacity", "no_nvlink_group", "no_such_memory", "unsatisfiable_rule"})
+# Refusals that say that the pool could never hold it, or not run it as things are; every other one is a fault of what
+# was written.
+NEVER = frozenset({"no_node", "no_capacity", "no_nvlink_group", "no_such_memory", "unsatisfiable_rule", "not_yet"})
 
 Verdict = Literal["now", "later", "never"]
 
@@ -73,29 +74,19 @@ class Unplannable:
 
 def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool = False) -> Planned | Unplannable:
     """What would happen if the body were submitted now. It is checked as a submission is; one that only fails because
-    the pool is too small for it is planned as ``never``, and one that the nodes can't run yet says so.
+    the pool is too small for it, or the nodes can't run it yet, is planned as ``never``.
 
     Of a queue so large that looking at it takes long, the answer is of some seconds ago (``as_of``) unless ``strict``.
     """
-    submission, _, errors = jobs.check(body, actor, now, to_run=False)
+    submission, _, errors = jobs.check(body, actor, now)
     if submission is None:
         if errors and all(error["code"] in NEVER for error in errors):
             return Planned("never", now, reasons=tuple(_as_reason(error) for error in errors))
         return Unplannable(errors)
-    barred = jobs.check(body, actor, now)[2] if submission.request.is_gang or submission.request.allow_span else ()
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         job = waiting_as(submission, actor, seen.policy, now)
-        made = _planned(_previewed(seen, job), job, seen, actor)
-    if barred:
-        return replace(made, reasons=(*(_as_reason(error) for error in barred), *made.reasons))
+        made = _planned(preview(seen.scheduler, seen.explainer, job), job, seen, actor)
     return replace(made, token=_token(body, made, actor, now))
-
-
-def _previewed(seen: Outlook, job: WaitingJob) -> Preview:
-    scheduler = seen.scheduler
-    if not scheduler.pool.nodes:  # then every job waits for the first, whatever it wants (D14)
-        return Preview("later", reasons=seen.explainer.of_queued(scheduler.described(job)))
-    return preview(scheduler, seen.explainer, job)
 
 
 def foretell(job_id: str, now: datetime) -> Foretold | None:
@@ -124,6 +115,10 @@ def _fields(each: Alternative) -> dict[str, Any]:
         "without_nvlink": {"nvlink_required": False, "nvlink_exclusive": False},
         "without_level": {"required_level": None},
         "without_rule": {"affinity": {"preferred": [_written(term) for term in request.preferred_terms]}},
+        "without_anti_affinity": {"anti_affinity": None},
+        "without_with": {"with": None},
+        "without_neighbours": {"anti_affinity": None, "with": None},
+        "without_group": {"group": None},
     }  # fmt: skip
     return found[each.name]
 
@@ -154,9 +149,9 @@ def _ms(text: str | None) -> int | None:
 def _planned(found: Preview, job: WaitingJob, seen: Outlook, actor: Actor) -> Planned:
     """The preview as everyone may see it; what must not start yet starts later though its GPUs are free."""
     now_ms = seen.plan.now_ms
-    sleeps = job.not_before_ms > now_ms and found.verdict == "now"
-    reasons = (asleep(job),) if sleeps else found.reasons
-    verdict: Verdict = "later" if sleeps else found.verdict
+    sleeps = job.not_before_ms > now_ms
+    reasons = (*found.reasons, asleep(job)) if sleeps else found.reasons
+    verdict: Verdict = "later" if sleeps and found.verdict == "now" else found.verdict
     if found.start is not None:
         start: Span | None = seen.estimated(found.start, not_before_ms=job.not_before_ms)
     elif found.verdict == "now":

@@ -6,13 +6,12 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
 
 from scheduling.services import now, tokens
 from scheduling.services.tokens import TokenRefused
 from scheduling.store.queries import access, pages
 from scheduling.store.queries.access import Actor
-from scheduling.web.access import signed_in
+from scheduling.web.access import posted, signed_in
 from scheduling.web.wording import amount
 
 DAYS = (7, 30, 90, 365)
@@ -24,7 +23,7 @@ def account(request: HttpRequest, actor: Actor) -> HttpResponse:
     return _page(request, actor)
 
 
-@require_POST
+@posted
 @never_cache
 @signed_in
 def make_token(request: HttpRequest, actor: Actor) -> HttpResponse:
@@ -42,7 +41,7 @@ def make_token(request: HttpRequest, actor: Actor) -> HttpResponse:
     return _page(request, actor, secret=made.token)
 
 
-@require_POST
+@posted
 @signed_in
 def revoke(request: HttpRequest, actor: Actor, token_id: str) -> HttpResponse:
     """The token no longer works."""

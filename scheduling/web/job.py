@@ -9,7 +9,6 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST
 
 from scheduling.core.lifecycle import JobState
 from scheduling.services import jobs as verbs
@@ -17,7 +16,7 @@ from scheduling.services import now, whatif
 from scheduling.store.queries import events, known, pages
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
-from scheduling.web.access import signed_in
+from scheduling.web.access import posted, signed_in
 from scheduling.web.job_words import asked, at_stake, jobs_in, shown
 from scheduling.web.outlook_words import foretold
 from scheduling.web.wording import duration
@@ -39,7 +38,14 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
     context = {
         "seq": seq,
         "job": one,
-        "outlook": foretold(seen, one["id"], names, now=moment),
+        "outlook": foretold(
+            seen,
+            one["id"],
+            names,
+            now=moment,
+            start_by=row.start_by,
+            alone=any(reason["code"] == "NO_PARTNER" for reason in found["reasons"]),
+        ),
         "timeline": [{**e, "word": e["type"].replace("_", " ")} for e in timeline],
         "attempts": list(reversed(runs)),
         "log": queries.log(row, attempt=None, offset=max(0, end - LOG_TAIL)),
@@ -67,7 +73,7 @@ def log_file(request: HttpRequest, actor: Actor, job_id: UUID) -> StreamingHttpR
     return response
 
 
-@require_POST
+@posted
 @signed_in
 def act(request: HttpRequest, actor: Actor, job_id: UUID, verb: str) -> HttpResponse:
     """The verb is done, or a message says why it made no sense."""

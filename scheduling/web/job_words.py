@@ -8,20 +8,23 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
-from scheduling.web.merge_form import LABELS
+from scheduling.web.people_words import label, parts, said
 from scheduling.web.wording import amount, duration, gb, gpu_hours, limit, size
 
-# What reasons say of times and changes; the page has both of its own.
-HINT = " It would start now with "
+# Changes that would help have a place of their own on the page.
+HINT = " It would start now "
+# Numbers of reasons that are told there, or that the sentence has in words.
 TOLD_APART = frozenset({
-    "earliest_at_ms", "fits_if_at_most_s", "duration_at_most_s", "gpus_at_most", "nodes_at_most", "without_nvlink",
-    "without_level", "without_rule", "memory_at_most_mib",
+    "fits_if_at_most_s", "duration_at_most_s", "gpus_at_most", "nodes_at_most", "memory_at_most_mib", "without_nvlink",
+    "without_level", "without_rule", "without_anti_affinity", "without_with", "without_neighbours", "without_group",
+    "until_ms", "window_from_ms", "window_until_ms", "start_by_ms", "start_by_at_least_ms", "expected_from_ms", "rules",
+    "group", "level", "running", "kept_away_by", "jobs_ahead", "gpus_taken", "field", "limit",
 })  # fmt: skip
 
 JOBS = ("first", "held_for", "victim")  # numbers that are ids of jobs
 WORDS = {
     "need": "needs", "best_domain": "nearest", "best_free": "free there", "short": "missing",
-    "earliest_domain": "expected on", "first": "the first of them", "need_nodes": "nodes needed",
+    "earliest_domain": "enough free on", "first": "the first of them", "need_nodes": "nodes needed",
     "ready_nodes": "nodes ready", "short_nodes": "nodes missing",
 }  # fmt: skip
 
@@ -31,9 +34,11 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
     as far as the reader may know of them."""
     began, ended = job["started_at"], job["ended_at"]
     progress = job["progress"]
+    told = sentence(job, now)
     return {
         **job,
-        "sentence": sentence(job, now),
+        "sentence": told,
+        "sentence_parts": list(parts(told)),
         "waited": duration(((began or ended or now) - job["submitted_at"]).total_seconds()),
         "ran": duration(((ended or now) - began).total_seconds()) if began else "",
         "limit": limit(job["max_duration"]) if job["max_duration"] else "",
@@ -46,6 +51,7 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
         "eta": duration(progress["eta_s"]) if progress and progress["eta_s"] is not None else "",
         "why": job["reasons"][0]["message"] if job["reasons"] else (job["error"] or "").split("\n")[0],
         "went_wrong": went_wrong(job),
+        "faults": [_fault(str(e["field"]), said(str(e["message"]))) for e in job["errors"]],
         "waiting": job["state"] in (JobState.QUEUED, JobState.HELD),
         "live": job["state"] in LIVE,
         "can": verbs(JobState(job["state"])),
@@ -56,7 +62,15 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
 def cause(reason: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """A reason as the page tells it. When it starts and what would help are told beside it, with what is known now."""
     here = {name: value for name, value in reason["numbers"].items() if name not in TOLD_APART}
-    return {"message": reason["message"].split(HINT)[0], "pairs": _pairs(here, names)}
+    message = said(reason["message"].split(HINT)[0])
+    message = message[:1].upper() + message[1:]
+    return {"message": message, "parts": list(parts(message)), "pairs": _pairs(here, names)}
+
+
+def _fault(field: str, message: str) -> dict[str, str]:
+    """What was wrong with a field, which is named before the sentence unless that begins with it."""
+    what = label(field)
+    return {"what": "" if message.startswith(what) else what, "message": message}
 
 
 def jobs_in(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -73,11 +87,7 @@ def went_wrong(job: Mapping[str, Any]) -> str:
 def asked(body: Mapping[str, Any], names: Mapping[str, str]) -> list[dict[str, str]]:
     """What a refused body asked for, a row a field that was filled; ``names`` are the models' by their ids."""
     flat = {**{k: v for k, v in body.items() if k != "params"}, **body["params"]}
-    return [
-        {"word": LABELS.get(key, key.replace("_", " ").capitalize() if len(key) > 1 else key), "value": _said(v, names)}
-        for key, v in flat.items()
-        if v not in (None, "", [], {})
-    ]
+    return [{"word": label(key), "value": _said(v, names)} for key, v in flat.items() if v not in (None, "", [], {})]
 
 
 def _said(value: Any, names: Mapping[str, str]) -> str:
@@ -152,17 +162,26 @@ def at_stake(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: d
 def _pairs(numbers: Mapping[str, Any], names: Mapping[str, str]) -> list[dict[str, Any]]:
     """The numbers of a reason as people read them; an instant (``..._ms``) as a time, a job by its name."""
     pairs: list[dict[str, Any]] = []
+    by = numbers.get("earliest_at_ms")
     for key, value in numbers.items():
-        if key in JOBS:
+        if key == "earliest_at_ms":
+            continue
+        if key == "earliest_domain":
+            pairs.append({"word": key, "value": value, "at": None if by is None else _moment(by)})
+        elif key in JOBS:
             known = names.get(value)
             pairs.append({"word": key, "value": known or "a job of another project", "job": value if known else None})
         elif key.endswith("_mib"):
             pairs.append({"word": key.removesuffix("_mib"), "value": gb(int(value))})
         elif key.endswith("_ms"):
-            pairs.append({"word": key.removesuffix("_ms"), "at": datetime.fromtimestamp(value / 1000, tz=UTC)})
+            pairs.append({"word": key.removesuffix("_ms"), "at": _moment(value)})
         else:
             pairs.append({"word": key, "value": value})
     return [{**p, "word": WORDS.get(str(p["word"]), str(p["word"]).replace("_", " "))} for p in pairs]
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, tz=UTC)
 
 
 def _percent(progress: Mapping[str, Any] | None) -> int | None:

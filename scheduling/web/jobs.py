@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST
 
 from scheduling.core.lifecycle import JobState
 from scheduling.services import jobs as verbs
@@ -15,7 +14,7 @@ from scheduling.services import now
 from scheduling.store.queries import events, pages
 from scheduling.store.queries.access import Actor
 from scheduling.web import csv_export
-from scheduling.web.access import signed_in
+from scheduling.web.access import posted, signed_in
 from scheduling.web.job_words import shown
 from scheduling.web.wording import amount
 from workers.catalog import KINDS
@@ -67,7 +66,7 @@ def export(request: HttpRequest, actor: Actor) -> StreamingHttpResponse:
     return csv_export.answer("jobs.csv", COLUMNS, rows)
 
 
-@require_POST
+@posted
 @signed_in
 def cancel_many(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The chosen jobs will stop; those that have ended already are told apart."""

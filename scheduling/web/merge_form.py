@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.http import QueryDict
+
+from scheduling.web.people_words import said
 
 ROWS = 4
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -21,17 +22,10 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 TEXTS = ("name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "strategy", "t",
          "purpose", "retries", "out_dtype")  # fmt: skip
-# What the form calls the fields whose label is not their name.
-LABELS = {
-    "gpu_count": "GPUs",
-    "gpu_memory_min": "Memory",
-    "max_duration": "Time limit",
-    "nvlink_required": "NVLink required",
-    "out_dtype": "Stored as",
-}
-_NAMED = re.compile(rf"^({'|'.join(LABELS)})\b")
 ELSEWHERE = {
     "gpus_per_node": "gpu_count",
+    "allow_span": "gpu_count",
+    "nvlink_exclusive": "nvlink_required",
     "node_count": "gpu_count",
     "params": "strategy",
     "params.normalize": "weights",
@@ -117,13 +111,12 @@ def body_of(values: Values) -> dict[str, Any]:
 
 
 def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
-    """The same values with every error beside the field it is about; the rest at the top (``""``). A message that
-    begins with a field's name begins with its label instead."""
+    """The same values with every error beside the field it is about; the rest at the top (``""``), in the words
+    of the form."""
     rows = [i for i, m in enumerate(values.models) if m]
     placed: dict[str, list[str]] = {}
     for error in errors:
-        message = _NAMED.sub(lambda found: LABELS[found[1]], str(error["message"]))
-        placed.setdefault(_place(str(error["field"]), rows), []).append(message)
+        placed.setdefault(_place(str(error["field"]), rows), []).append(said(str(error["message"])))
     return replace(values, errors=placed)
 
 

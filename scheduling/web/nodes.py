@@ -6,14 +6,13 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST
 
 from scheduling.core.lifecycle import GpuState, NodeEvent, NodeState, node_sources_of
 from scheduling.services import now
 from scheduling.services import pool as verbs
 from scheduling.store.queries import events, pages, pool
 from scheduling.store.queries.access import Actor
-from scheduling.web.access import signed_in
+from scheduling.web.access import posted, signed_in
 from scheduling.web.board import shown
 from scheduling.web.wording import amount
 
@@ -42,7 +41,7 @@ def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
     )
 
 
-@require_POST
+@posted
 @signed_in
 def operate(request: HttpRequest, actor: Actor, name: str, verb: str) -> HttpResponse:
     """The node is cordoned, draining or back in service; only operators may."""

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from scheduling.core.words import duration_in_words
 from scheduling.services.outlook import Foretold, Span
 from scheduling.services.whatif import Change, Planned, changes
 from scheduling.web.job_words import cause
@@ -18,19 +19,30 @@ from scheduling.web.wording import amount, duration, gpu_hours
 SAME_S = 60
 # Fields of the request that the form has.
 IN_FORM = ("gpu_count", "gpu_memory_min", "max_duration", "nvlink_required")
+_ALONE = "Nothing tells when a job that it is to run beside will run."
 LEDGERS = (("project", "the project"), ("queue", "the queue"), ("user", "you in the project"))
 
 
-def foretold(found: Foretold | None, job: str, names: Mapping[str, str], *, now: datetime) -> dict[str, Any] | None:
+def foretold(
+    found: Foretold | None,
+    job: str,
+    names: Mapping[str, str],
+    *,
+    now: datetime,
+    start_by: datetime | None = None,
+    alone: bool = False,
+) -> dict[str, Any] | None:
     """The outlook of a waiting job as its page tells it; None when there is none. ``names``: of the jobs in its way,
-    as far as the reader may know of them."""
+    as far as the reader may know of them. ``start_by``: when it leaves the queue. ``alone``: none runs beside which
+    it is to run."""
     if found is None:
         return None
     as_of = now if found.start is None else found.start.as_of
     return {
         "when": when(found.start),
         "place": _place(found),
-        "assumes": _assumes(found),
+        "assumes": _ALONE if alone else _assumes(found),
+        "leaves": None if start_by is None or _in_time(found.start, start_by) else start_by,
         "as_of": as_of,
         "rank": found.rank,
         "promised": found.promised and found.rank is not None,
@@ -51,6 +63,10 @@ def when(start: Span | None) -> dict[str, Any] | None:
 
 def _is_one(start: Span) -> bool:
     return (start.high - start.low).total_seconds() < SAME_S
+
+
+def _in_time(start: Span | None, start_by: datetime) -> bool:
+    return start is not None and start.high < start_by
 
 
 def _place(found: Foretold) -> str:
@@ -93,10 +109,15 @@ def _nothing(found: Foretold) -> str:
 
 def _help(each: Change, *, again: str = "") -> dict[str, Any]:
     """A change as a sentence, with the form that has it filled in where the form has its fields."""
-    fields = {name: str(value) for name, value in each.fields.items() if name in IN_FORM}
+    fields = {name: _typed(name, value) for name, value in each.fields.items() if name in IN_FORM}
     whole = fields.keys() >= each.fields.keys() - {"nvlink_exclusive"}
     link = f"{reverse('submit')}?{urlencode({'from': again, **fields})}" if again and whole else ""
     return {"sentence": f"{_upper(_with(each.change))} it would start now.", "link": link}
+
+
+def _typed(name: str, value: Any) -> str:
+    """The value as somebody would type it into the form."""
+    return duration_in_words(value) if name == "max_duration" else str(value)
 
 
 def _with(change: str) -> str:
@@ -124,11 +145,16 @@ def planned(found: Planned, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _verdict(found: Planned) -> str:
+    codes = {str(reason["code"]) for reason in found.reasons}
     if found.verdict == "never":
+        if "NOT_YET" in codes:
+            return "It would be refused: the nodes can't run such a job yet."
         return "It would never start: the pool has nothing that could hold it."
     if found.verdict == "now":
         stop = f", once {amount(len(found.victims), 'running job')} made room" if found.victims else ""
         return f"It would start now{stop}."
+    if "EXPIRES" in codes:
+        return "It would wait, and leave the queue before it starts."
     if found.start is None:
         return "It would wait, and nothing tells yet for how long."
     ahead = (found.start.at - found.as_of).total_seconds()

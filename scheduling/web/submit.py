@@ -7,7 +7,6 @@ from uuid import UUID, uuid4
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.services import jobs as verbs
@@ -17,7 +16,7 @@ from scheduling.services.whatif import Planned
 from scheduling.store.queries import known, pages, pool
 from scheduling.store.queries.access import Actor
 from scheduling.web import merge_form
-from scheduling.web.access import signed_in
+from scheduling.web.access import posted, signed_in
 from scheduling.web.job_words import jobs_in
 from scheduling.web.merge_form import Values
 from scheduling.web.outlook_words import IN_FORM, planned
@@ -42,7 +41,7 @@ def submit(request: HttpRequest, actor: Actor) -> HttpResponse:
     return _form(request, actor, merge_form.refused(values, result.errors), key=key, status=422)
 
 
-@require_POST
+@posted
 @signed_in
 def plan(request: HttpRequest, actor: Actor) -> HttpResponse:
     """What would happen if the form were submitted as it is: the panel alone for a script, else the form with it."""
@@ -120,9 +119,10 @@ def _limits(queues: list[dict[str, object]]) -> dict[str, str]:
         nothing = "No node has registered yet: the job would wait for the first."
         return {"gpu_count": nothing, "gpu_memory_min": nothing, "nvlink": nothing, "max_duration": _caps(queues)}
     sizes = ", ".join(gb(m) for m in limits["memory_mib"])
-    group = limits["largest_group"]
+    largest, group = verbs.largest(), verbs.largest(nvlink=True)
+    where = "" if verbs.OVER_NODES else " on one node"
     return {
-        "gpu_count": f"1 to {limits['largest_node']} on one node; the pool has {amount(limits['gpus'], 'GPU')}.",
+        "gpu_count": f"1 to {largest}{where}; the pool has {amount(limits['gpus'], 'GPU')}.",
         "gpu_memory_min": f"Of each GPU. The pool has GPUs of {sizes}. Empty: any.",
         "nvlink": f"All in one NVLink group; the largest has {amount(group, 'GPU')}."
         if group

@@ -38,8 +38,10 @@ def test_an_address_elsewhere_is_no_problem_document():
 def test_a_wrong_method_is_405_and_tells_the_right_ones(method: str, path: str):
     w = world(node=False)
     answer = w.alice(method, path)
-    problem(answer, 405, "method_not_allowed")
+    found = problem(answer, 405, "method_not_allowed")
     assert answer["Allow"]
+    assert f"use {answer['Allow'].replace(', ', ' or ')}" in found["detail"]
+    assert found["errors"][0]["limit"] == answer["Allow"].split(", ")
 
 
 def test_a_fault_of_the_server_tells_nothing_of_its_inside(monkeypatch):

@@ -72,11 +72,18 @@ def test_a_token_of_another_body_is_a_conflict():
     error(w.alice.post("jobs/", w.body(gpu_count=1, plan_token=given)), 409, "plan_token", "plan_changed")
 
 
-@pytest.mark.parametrize("given", ["nonsense", 7, None])
-def test_a_token_that_is_none_is_a_conflict_or_as_good_as_left_out(given):
+@pytest.mark.parametrize(("given", "status"), [("nonsense", 409), (None, 201)])
+def test_a_token_that_is_none_is_a_conflict_or_as_good_as_left_out(given, status):
     w = world()
-    answer = w.alice.post("jobs/", w.body(plan_token=given))
-    assert answer.status_code == (201 if given is None else 409)
+    assert w.alice.post("jobs/", w.body(plan_token=given)).status_code == status
+
+
+@pytest.mark.parametrize("given", [7, 10**30, True, ["x"], {"token": "x"}, "\ud800", "a\x00b"])
+def test_a_token_that_is_no_text_is_refused_by_its_name(given):
+    w = world()
+    found = error(w.alice.post("jobs/", w.body(plan_token=given)), 422, "plan_token", "not_text")
+    assert "plan again, or leave it out" in found["message"]
+    assert Job.objects.count() == 0
 
 
 def test_sent_twice_with_a_key_a_planned_job_is_made_once_though_its_plan_has_changed_by_itself():

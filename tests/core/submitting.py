@@ -20,10 +20,17 @@ BOARDS = pool(gpus("n0", 4, group="g0", memory="80GB"), gpus("n1", 8, memory="24
 
 
 def checked(
-    raw: Mapping[str, object] | None = None, *, the_pool: Pool = BOARDS, rights: Rights = RESEARCHER, **more
+    raw: Mapping[str, object] | None = None,
+    *,
+    the_pool: Pool = BOARDS,
+    rights: Rights = RESEARCHER,
+    over_nodes: bool = True,
+    **more,
 ) -> tuple[Submission | None, tuple[FieldError, ...]]:
     body = {**PLAIN, **(raw or {}), **more}
-    return validate(body, policy=DEFAULT_POLICY, pool=the_pool, rights=rights, kinds=KINDS, now_ms=NOW_MS)
+    return validate(
+        body, policy=DEFAULT_POLICY, pool=the_pool, rights=rights, kinds=KINDS, now_ms=NOW_MS, over_nodes=over_nodes
+    )
 
 
 def accepted(raw: Mapping[str, object] | None = None, **more) -> Submission:

@@ -86,7 +86,7 @@ def test_d14_a_node_that_takes_no_work_is_installed_but_the_job_waits_for_it(sta
 def test_a_rule_is_the_reason_when_it_is_the_only_obstacle():
     the_job = job("1", rules=[rule("node", "In", "n0")])
     plan = decide(world(groups(2, 1), the_job, running=[live("r", "n0/0")]))
-    assert numbers_of(plan, "1", "RULE") == {"rules": "node In n0"}
+    assert numbers_of(plan, "1", "RULE") == {"rules": "node In n0", "without_rule": 1}
 
 
 def test_a_rule_is_not_the_reason_when_without_it_the_job_would_wait_too():
@@ -101,7 +101,16 @@ def test_a_rule_is_the_reason_when_nothing_installed_satisfies_it_any_more():
 
 def test_a_job_whose_gpus_went_to_jobs_ahead_of_it_is_behind_them():
     plan = decide(world(loose(1), job("1", at=1), job("2", at=2)))
-    assert numbers_of(plan, "2", "BEHIND") == {"first": "1"}
+    assert numbers_of(plan, "2", "BEHIND") == {"first": "1", "jobs_ahead": 1, "gpus_taken": 1}
+
+
+def test_being_behind_is_told_of_the_past_so_that_it_does_not_contradict_what_is_short_now():
+    jobs = [job("1", at=1), job("2", 2, at=2), job("3", 3, at=3)]
+    told = [reason.message for reason in decide(world(loose(3), *jobs)).holds[0].reasons]
+    assert told[0] == (
+        "It would have fitted before this pass of the scheduler, in which 2 jobs ahead of it got 3 GPUs."
+    )
+    assert told[1].startswith("Needs 3 GPUs in one node; 0 suitable free.")
 
 
 def test_a_job_that_is_behind_is_also_told_what_is_short():
@@ -116,6 +125,7 @@ def test_a_job_that_did_not_fit_before_either_is_not_behind():
 def test_a_job_that_backs_off_says_until_when():
     plan = decide(world(loose(1), job("1", eligible_at_ms=70_000)))
     assert numbers_of(plan, "1", "BACKOFF") == {"until_ms": 70_000}
+    assert message_of(plan).startswith("Waits until 1 Jan 1970, 00:01:10 UTC after an infrastructure failure")
 
 
 def test_jobs_of_one_shape_have_the_same_reason_and_different_ranks():
@@ -181,6 +191,43 @@ def test_a_window_that_has_begun_is_told_with_its_end_and_offers_no_time_limit()
     )  # fmt: skip
 
 
+def message_of(plan, name: str = "1") -> str:
+    """The first reason of one job."""
+    return next(hold.reasons[0].message for hold in plan.holds if hold.job == name)
+
+
+def test_a_window_says_in_words_from_when_until_when():
+    closed = Window("service", ("n0",), 1_800_000, 9_000_000)
+    plan = decide(world(loose(1), job("1"), windows=(closed,)))
+    assert message_of(plan) == (
+        "It would not end before an operator's window closes the GPUs, from 1 Jan 1970, 00:30 UTC until "
+        "1 Jan 1970, 02:30 UTC. It would start now with a time limit of at most 28 min."
+    )
+
+
+def test_windows_that_have_begun_say_in_words_until_when():
+    closed = [Window(f"w{n}", ("n0",), 0, 900_000 * n) for n in (1, 2)]
+    plan = decide(world(loose(1), job("1"), windows=tuple(closed)))
+    assert message_of(plan) == "It would fit, but 2 operators' windows close the GPUs until 1 Jan 1970, 00:30 UTC."
+
+
+def test_a_window_is_the_reason_though_other_gpus_are_kept_for_a_job():
+    jobs = [job("large", 2, at=1, rules=[rule("node", "In", "n0")]), job("1", at=2, rules=[rule("node", "In", "n1")])]
+    closed = Window("service", ("n1",), 0, 900_000)
+    the_pool = pool(gpus("n0", 2), gpus("n1", 1))
+    plan = decide(world(the_pool, *jobs, running=[live("r", "n0/0")], windows=(closed,)))
+    assert told(plan) == ["WINDOW"]
+
+
+def test_a_reservation_is_the_reason_when_a_window_closes_other_gpus_than_those_kept():
+    jobs = [job("large", 2, at=1, rules=[rule("node", "In", "n0")]), job("1", at=2, seconds=7200)]
+    closed = Window("service", ("n1",), 0, 900_000)
+    the_pool = pool(gpus("n0", 2), gpus("n1", 1))
+    plan = decide(world(the_pool, *jobs, running=[live("r", "n0/0")], windows=(closed,)))
+    assert told(plan) == ["RESERVED"]
+    assert message_of(plan).startswith("It fits, but the GPUs are kept for 1 job ahead of it that needs more at once.")
+
+
 def test_a_job_that_fits_but_for_a_window_is_told_so():
     closed = Window("service", ("n0",), 110_000, 900_000)
     numbers = numbers_of(decide(world(loose(1), job("1"), windows=(closed,))), "1", "WINDOW")
@@ -214,15 +261,60 @@ def test_a_job_that_may_evict_and_finds_nobody_is_told_so():
 
 def test_a_job_without_a_partner_is_told_of_which_group():
     plan = decide(world(loose(1), job("1", near=GroupRule("red", "rack"))))
-    assert numbers_of(plan, "1", "NO_PARTNER")["group"] == "red"
+    assert numbers_of(plan, "1", "NO_PARTNER") == {"group": "red", "level": "rack", "without_with": 1}
+    assert message_of(plan) == (
+        "It is to run in one rack with a job of group red, and none of them runs. "
+        "It would start now without having to run beside group red."
+    )
 
 
 def test_a_job_that_only_a_rule_between_jobs_keeps_away_is_told_so():
     running = [live("r", "n0/0", family="red")]
     plan = decide(world(loose(2), job("1", apart=GroupRule("red", "node")), running=running))
     assert told(plan) == ["RULE"]
+    assert message_of(plan) == (
+        "It would fit on other GPUs, but it is to run in no node with a job of group red, of which 1 runs on n0. "
+        "It would start now without keeping away from group red."
+    )
+    assert numbers_of(plan, "1", "RULE")["running"] == 1
+
+
+def test_without_the_rule_that_it_is_offered_to_drop_the_job_starts():
+    running = [live("r", "n0/0", family="red")]
+    assert order_of(decide(world(loose(2), job("1"), running=running))) == ["1"]
+
+
+def test_a_job_whose_neighbours_have_no_room_left_is_told_where_they_run():
+    running = [live("r", "n0/0", family="red"), live("s", "n1/0", family="red")]
+    the_pool = pool(gpus("n0", 1), gpus("n1", 1), gpus("n2", 1))
+    plan = decide(world(the_pool, job("1", near=GroupRule("red", "node")), running=running))
+    assert "in a node with a job of group red, of which 2 run on 2 nodes." in message_of(plan)
+    assert numbers_of(plan, "1", "RULE")["without_with"] == 1
+
+
+def test_a_job_that_others_keep_away_from_is_told_by_how_many_and_that_leaving_its_group_helps():
+    keeper = live("r", "n0/0", apart=GroupRule("red", "node"))
+    plan = decide(world(loose(2), job("1", family="red"), running=[keeper]))
+    assert "running jobs keep away from its group red, of which 1 runs on n0." in message_of(plan)
+    assert numbers_of(plan, "1", "RULE")["without_group"] == 1
+
+
+def test_of_two_rules_between_jobs_only_the_one_that_hinders_is_offered_to_be_dropped():
+    running = [live("r", "n0/0", family="red"), live("s", "n1/0", family="blue")]
+    the_pool = pool(gpus("n0", 2), gpus("n1", 2))
+    waiting = job("1", 1, near=GroupRule("blue", "node"), apart=GroupRule("blue", "rack"))
+    numbers = numbers_of(decide(world(the_pool, waiting, running=running)), "1", "RULE")
+    assert (numbers["without_anti_affinity"], numbers.get("without_with", 0)) == (1, 0)
+
+
+def test_two_rules_between_jobs_are_dropped_together_only_when_neither_alone_would_help():
+    waiting = job("1", near=GroupRule("blue", "node"), apart=GroupRule("red", "node"))
+    plan = decide(world(loose(2), waiting, running=[live("r", "n0/0", family="red")]))
+    offered = [name for name in numbers_of(plan, "1", "NO_PARTNER") if name.startswith("without")]
+    assert offered == ["without_neighbours"]
 
 
 def test_a_job_that_is_to_start_later_says_when():
     plan = decide(world(loose(1), job("1", not_before_ms=70_000)))
     assert numbers_of(plan, "1", "NOT_BEFORE") == {"until_ms": 70_000}
+    assert message_of(plan) == "Its owner wants it to start on 1 Jan 1970, 00:01:10 UTC at the earliest."

@@ -35,7 +35,12 @@ def smaller(job: WaitingJob, name: str, value: int) -> WaitingJob | None:
         "without_nvlink": {"nvlink_required": False, "nvlink_exclusive": False},
         "without_level": {"required_level": None},
         "without_rule": {"affinity": request.preferred_terms},
+        "without_anti_affinity": {"apart": None},
+        "without_with": {"near": None},
+        "without_neighbours": {"near": None, "apart": None},
     }
+    if name == "without_group":
+        return replace(job, group=None)
     if name == "duration_at_most_s":
         return replace(job, remaining_s=value)
     return replace(job, request=replace(request, **changed[name])) if name in changed else None
@@ -59,7 +64,15 @@ def test_property_17_with_the_change_it_is_offered_the_job_starts():
         started = [start.job for start in decide(replace(world, waiting=(*others, changed))).starts]
         assert job.id in started, f"seed {seed}: {job.id} with {name}"
         kinds.add(name)
-    assert {"gpus_at_most", "nodes_at_most", "without_nvlink", "memory_at_most_mib", "duration_at_most_s"} <= kinds
+    seen = {
+        "gpus_at_most",
+        "nodes_at_most",
+        "without_nvlink",
+        "memory_at_most_mib",
+        "duration_at_most_s",
+        "without_with",
+    }
+    assert seen <= kinds
 
 
 def test_property_17_what_is_offered_is_less_than_was_asked():
@@ -88,6 +101,7 @@ CODES = (
     "UNHEALTHY_CAPACITY",
     "NOT_BEFORE",
     "BEHIND",
+    "EXPIRES",
 )
 
 

@@ -172,7 +172,8 @@ def test_a_refused_body_with_numbers_that_json_lacks_is_kept_as_text(who):
         ({"gpu_count": 4, "allow_span": True}, "allow_span", None),
     ],
 )
-def test_a_job_over_several_nodes_is_planned_but_not_taken_yet(who, asked, field, limit):
+def test_a_job_over_several_nodes_is_played_through_but_not_taken_yet(who, asked, field, limit, monkeypatch):
+    monkeypatch.setattr(jobs, "OVER_NODES", False)
     b.node("n2")
     models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
     body = b.merge_body(models, nvlink_required=False, **asked)
@@ -180,6 +181,17 @@ def test_a_job_over_several_nodes_is_planned_but_not_taken_yet(who, asked, field
     assert [(e["field"], e["code"], e["limit"]) for e in errors] == [(field, "not_yet", limit)]
     submission, _, left = jobs.check(body, who["alice"], b.NOON, to_run=False)
     assert (left, submission.request.gpu_count) == ((), asked["gpu_count"])
+
+
+@pytest.mark.parametrize(("switch", "most"), [(False, 4), (True, 8)])
+def test_one_switch_decides_what_is_taken_and_what_is_told(who, monkeypatch, switch, most):
+    monkeypatch.setattr(jobs, "OVER_NODES", switch)
+    b.node("n2")
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    body = b.merge_body(models, nvlink_required=False, gpu_count=99)
+    assert [error["limit"] for error in refusal(who["alice"], body).errors] == [most]
+    assert (jobs.largest(), jobs.largest(nvlink=True)) == (most, 4)
+    b.submitted(who["alice"], {**body, "gpu_count": most})
 
 
 def test_a_job_keeps_its_group_its_times_and_its_neighbours(who):

@@ -10,6 +10,7 @@ from scheduling.models import Event, Job, Membership
 from scheduling.services import jobs, outlook, pool, whatif
 from scheduling.services.whatif import Planned, Unplannable
 from scheduling.store import load
+from scheduling.store.queries import jobs as queries
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -103,13 +104,56 @@ def test_without_any_node_it_waits_for_the_first():
     models = [b.model(people["alice"], "a", 1), b.model(people["alice"], "b", 2)]
     plan = planned(people["alice"], b.merge_body(models))
     assert (plan.verdict, codes(plan), plan.start) == ("later", ["NO_NODES"], None)
+    assert plan.gpu_hours == 2.0  # of GPUs that nobody knows yet, so their weight counts as 1
 
 
-def test_a_job_over_several_nodes_is_planned_and_told_that_it_is_not_taken_yet(who, models):
+def test_what_can_not_be_submitted_is_not_promised(who, models, monkeypatch):
+    monkeypatch.setattr(jobs, "OVER_NODES", False)
+    b.node("n2")
+    plan = planned(who["alice"], b.merge_body(models, nvlink_required=False, gpu_count=8))
+    assert (plan.verdict, codes(plan), plan.token, plan.start, plan.gpus) == ("never", ["NOT_YET"], "", None, ())
+    assert plan.reasons[0]["numbers"] == {"field": "gpu_count", "limit": 4}
+
+
+def test_a_job_over_several_nodes_is_planned_once_they_are_taken(who, models, monkeypatch):
+    monkeypatch.setattr(jobs, "OVER_NODES", True)
     b.node("n2")
     plan = planned(who["alice"], b.merge_body(models, nvlink_required=False, gpu_count=8, node_count=2))
-    assert (plan.verdict, codes(plan), plan.token) == ("now", ["NOT_YET"], "")
+    assert (plan.verdict, codes(plan), bool(plan.token)) == ("now", [], True)
     assert {gpu["node"] for gpu in plan.gpus} == {"n1", "n2"}
+
+
+def test_a_job_that_can_not_start_in_time_is_told_when_it_would_leave(who, models):
+    b.running(who["alice"], models, gpu_count=4, max_duration="2h")
+    plan = planned(who["alice"], b.merge_body(models, start_by="2026-03-02T13:00:00Z"))
+    assert (plan.verdict, codes(plan)[0]) == ("later", "EXPIRES")
+    assert "It leaves the queue on 2 Mar 2026, 13:00 UTC" in plan.reasons[0]["message"]
+
+
+def test_a_waiting_job_that_can_not_start_in_time_has_the_reason_in_the_store(who, models):
+    b.running(who["alice"], models, gpu_count=4, max_duration="2h")
+    late, patient = (b.submitted(who["alice"], b.merge_body(models, **more))
+                     for more in ({"start_by": "2026-03-02T13:00:00Z"}, {}))  # fmt: skip
+    b.ticked()
+    holds = queries.holds_now()
+    told = [[r["code"] for r in queries.as_dict(Job.objects.get(pk=each), holds=holds, now=b.NOON)["reasons"]]
+            for each in (late, patient)]  # fmt: skip
+    assert told == [["EXPIRES", "BUSY"], ["BUSY"]]
+
+
+def test_a_rule_between_jobs_is_offered_to_be_dropped_and_then_it_starts_now(who, models):
+    b.running(who["alice"], models, gpu_count=1, group="red")
+    body = b.merge_body(models, anti_affinity={"group": "red", "level": "node"})
+    plan = planned(who["alice"], body)
+    assert [change.fields for change in plan.alternatives] == [{"anti_affinity": None}]
+    assert planned(who["alice"], {**body, **plan.alternatives[0].fields}).verdict == "now"
+
+
+def test_a_partner_that_does_not_run_need_not_be_waited_for(who, models):
+    body = b.merge_body(models, **{"with": {"group": "red", "level": "node"}})
+    plan = planned(who["alice"], body)
+    assert (codes(plan), [change.fields for change in plan.alternatives]) == (["NO_PARTNER"], [{"with": None}])
+    assert planned(who["alice"], {**body, **plan.alternatives[0].fields}).verdict == "now"
 
 
 def test_a_job_that_is_to_start_later_starts_no_sooner_though_gpus_are_free(who, models):

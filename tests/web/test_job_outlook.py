@@ -99,7 +99,7 @@ def test_a_held_job_says_why_and_foretells_nothing(world):
     job = waits(world)
     jobs.hold(job, world["alice"], b.NOON)
     html = page(job)
-    assert "held by its owner" in html
+    assert "Held by its owner" in html
     assert "When it starts" not in html
 
 
@@ -107,7 +107,9 @@ def test_a_job_with_a_time_of_its_own_waits_for_that(world):
     job = b.submitted(world["alice"], b.merge_body(world["models"], not_before="2026-03-02T14:00:00Z"))
     b.ticked()
     html = page(job)
-    assert "Its owner wants it to start later." in html
+    assert re.search(
+        r'wants it to start on <time datetime="2026-03-02T14:00:00\+00:00"[^>]*>2 Mar 2026, 14:00 UTC', html
+    )
     assert "it waits for its time, not for GPUs" in html
 
 
@@ -205,7 +207,53 @@ def test_without_scripts_the_preview_comes_with_the_form_as_it_was_filled(world)
 def test_previewing_submits_nothing(world):
     preview(world)
     assert jobs.queries.filtered(world["alice"], {}).count() == 0
-    assert browser().get("/jobs/new/plan/").status_code == 405
+
+
+def test_a_page_that_is_only_posted_to_says_so():
+    b.people()
+    answer = browser().get("/jobs/new/plan/")
+    assert (answer.status_code, answer["Allow"]) == (405, "POST")
+    assert text(answer) == "GET is not possible here; use POST, as the button on the page does."
+
+
+def test_the_form_does_not_promise_what_can_not_be_submitted(world, monkeypatch):
+    monkeypatch.setattr(jobs, "OVER_NODES", False)
+    b.node("n2")
+    html = text(preview(world, gpu_count="8", nvlink_required=""))
+    assert "It would be refused: the nodes can&#x27;t run such a job yet." in html
+    assert "It would start now" not in html
+    assert "gpu_count" not in html
+
+
+def test_the_page_proposes_a_time_limit_as_people_write_it(world):
+    waits(world)
+    body = b.merge_body(world["models"], gpu_count=2, max_duration="2h")
+    job = b.submitted(world["alice"], body, now=b.later(1))
+    b.ticked(b.later(2))
+    html = page(job)
+    assert "With a time limit of at most 59 min it would start now." in html
+    link = re.search(r'<a class="once" href="(/jobs/new/\?[^"]+)">', html).group(1).replace("&amp;", "&")
+    assert 'name="max_duration" value="59 min"' in text(browser().get(link))
+
+
+def test_where_enough_is_free_is_told_with_the_time(world):
+    html = page(waits(world))
+    assert re.search(r'enough free on <b>\S+ by <time datetime="2026-03-02T13:00:00\+00:00"', html)
+
+
+def test_a_job_that_leaves_before_it_starts_says_so_on_its_page(world):
+    html = page(waits(world, start_by="2026-03-02T12:30:00Z"))
+    assert re.search("It leaves the queue on <time[^>]*>2 Mar 2026, 12:30 UTC</time>, before it is expected", html)
+    assert re.search(
+        "It leaves the queue on <time[^>]*>2 Mar 2026, 12:30 UTC</time> if it has not started by then", html
+    )
+
+
+def test_a_plan_that_leaves_before_it_starts_says_so():
+    found = whatif.Planned(
+        "later", b.NOON, start=span(60, 60, 60), reasons=({"code": "EXPIRES", "message": "Late.", "numbers": {}},)
+    )
+    assert outlook_words.planned(found, {})["sentence"] == "It would wait, and leave the queue before it starts."
 
 
 def test_the_preview_names_whom_it_would_stop(world, monkeypatch):
@@ -224,3 +272,24 @@ def test_the_page_shows_a_plan_of_every_kind_of_change():
               {"nvlink_required": False, "nvlink_exclusive": False}, {"required_level": None}]  # fmt: skip
     told = [outlook_words._help(whatif.Change("a change", b.NOON, each), again="j") for each in fields]
     assert [bool(each["link"]) for each in told] == [True, True, True, True, False]
+
+
+def test_the_page_of_a_refused_job_speaks_the_words_of_the_form(world):
+    body = b.merge_body(world["models"], max_duration=10**8, gpu_count="many")
+    html = page(jobs.submit(body, world["alice"], b.NOON).job_id)
+    assert "<li>GPUs must be a whole number from 1 to 4" in html
+    assert re.search(r"<li>Time limit may be at most \d+ d in queue merge, not 1157 d", html)
+
+
+def test_a_fault_is_named_before_a_sentence_that_does_not_begin_with_it(world):
+    html = page(jobs.submit(b.merge_body(world["models"], gpu_count=99), world["alice"], b.NOON).job_id)
+    assert "<li><b>GPUs</b>: no NVLink group has room for 99 GPUs: ask for at most 4</li>" in html
+
+
+def test_a_job_without_a_partner_is_not_told_that_nodes_must_come(world):
+    body = b.merge_body(world["models"], **{"with": {"group": "red", "level": "node"}})
+    job = b.submitted(world["alice"], body)
+    b.ticked()
+    html = page(job)
+    assert "Nothing tells when a job that it is to run beside will run." in html
+    assert "Without having to run beside group red it would start now." in html

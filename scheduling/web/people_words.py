@@ -1,0 +1,80 @@
+"""What do people call it? Fields of a request, and what is said of them, in the words of the pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from scheduling.core.words import MONTHS, duration_in_words
+
+# What the form calls the fields whose label is not their name.
+LABELS = {
+    "gpu_count": "GPUs",
+    "gpu_memory_min": "Memory",
+    "max_duration": "Time limit",
+    "nvlink_required": "NVLink required",
+    "out_dtype": "Stored as",
+    "node_count": "Nodes",
+    "gpus_per_node": "GPUs per node",
+    "nvlink_exclusive": "Whole NVLink group",
+    "required_level": "All in one",
+    "max_wait_for_level": "How long to hold out for it",
+    "allow_span": "Spread over nodes",
+    "anti_affinity": "Keep away from",
+    "affinity": "Rules of placement",
+    "with": "Run beside",
+    "not_before": "Earliest start",
+    "start_by": "Latest start",
+}
+# The same inside of a sentence, where it isn't the label in small letters.
+INSIDE = {
+    "nvlink_required": "the need for NVLink",
+    "nvlink_exclusive": "the wish for a whole NVLink group",
+    "required_level": "the need for one rack or NVLink group",
+    "allow_span": "spreading over nodes",
+    "out_dtype": "the type it is stored as",
+}
+_PLAIN = {"with"}  # also a word of every language
+_NAMES = "|".join(sorted((name for name in LABELS if name not in _PLAIN), key=len, reverse=True))
+_NAMED = re.compile(rf"(?<![\w.'\"])({_NAMES})(?![\w.'\"=])")
+_SECONDS = re.compile(r"\b([0-9]{1,12}) seconds\b")
+_INSTANT = re.compile(rf"\b(\d\d?) ({'|'.join(MONTHS)}) (\d{{4}}), (\d\d):(\d\d)(?::(\d\d))? UTC")
+
+
+def said(message: str) -> str:
+    """A sentence that names fields and seconds as REST does, as the pages say it."""
+    named = _NAMED.sub(lambda found: _called(found[1], first=found.start() == 0), message)
+    return _SECONDS.sub(lambda found: duration_in_words(int(found[1])), named)
+
+
+def label(field: str) -> str:
+    """What the pages call the field, or a part of it such as ``params.t``."""
+    whole, _, part = field.partition(".")
+    if whole == "params" and part:
+        return label(part)
+    name = LABELS.get(whole, whole.replace("_", " ").capitalize() if len(whole) > 1 else whole)
+    return f"{name}, {part.replace('.', ' ').replace('_', ' ')}" if part else name
+
+
+def _called(field: str, *, first: bool) -> str:
+    name = LABELS[field]
+    if first:
+        return name
+    return INSIDE.get(field) or (name if name.startswith("GPU") else name[:1].lower() + name[1:])
+
+
+def parts(message: str) -> Iterator[dict[str, Any]]:
+    """The sentence piece by piece: ``text``, or an instant as ``at``, which a page shows in the reader's own zone."""
+    done = 0
+    for found in _INSTANT.finditer(message):
+        day, month, year, hour, minute, second = found.groups()
+        yield {"text": message[done : found.start()]}
+        yield {
+            "at": datetime(
+                int(year), MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second or 0), tzinfo=UTC
+            )
+        }
+        done = found.end()
+    yield {"text": message[done:]}
