@@ -133,7 +133,16 @@ TEMPLATES = [
 # ------------------------------------------------------------------ database
 _DATABASE_URL = env.str("DATABASE_URL", default="")
 if _DATABASE_URL:
-    DATABASES = {"default": env.db_url("DATABASE_URL")}
+    known = _DATABASE_URL.startswith(("postgresql://", "postgres://", "sqlite://"))
+    try:
+        DATABASES = {"default": env.db_url("DATABASE_URL") if known else {}}
+    except ValueError:  # a port that is no number, say; the text may hold a password, so it is not repeated
+        DATABASES = {"default": {}}
+    if not DATABASES["default"].get("NAME"):
+        raise ImproperlyConfigured(
+            "DATABASE_URL must be like postgresql://USER:PASSWORD@HOST:5432/NAME; "
+            "leave it out for the embedded database"
+        )
     if DATABASES["default"]["ENGINE"].endswith("postgresql"):
         DATABASES["default"] |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 else:
@@ -279,9 +288,7 @@ LOGGING = {
         "line": {
             "()": structlog.stdlib.ProcessorFormatter,
             # Plain: the other formatters write out the local variables, and with them tokens and passwords.
-            "processor": structlog.dev.ConsoleRenderer(
-                colors=False, exception_formatter=structlog.dev.plain_traceback
-            ),
+            "processor": structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
             "foreign_pre_chain": [
                 structlog.stdlib.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -33,6 +33,15 @@ def test_a_wrong_variable_is_named_in_one_line(name, value, said, tmp_path):
     assert up(**{"EMEP_DATA_DIR": str(tmp_path), name: value}) == (1, said)
 
 
+@pytest.mark.parametrize("url", ["foo", "foo://bar/x", "postgresql://a:hunter2@b:port/x", "postgresql://localhost"])
+def test_a_wrong_database_url_is_one_line_that_shows_a_right_one_and_no_password(url, tmp_path):
+    said = (
+        "EMEP: DATABASE_URL must be like postgresql://USER:PASSWORD@HOST:5432/NAME; "
+        "leave it out for the embedded database"
+    )
+    assert up(EMEP_DATA_DIR=str(tmp_path), DATABASE_URL=url) == (1, said)
+
+
 def test_a_data_directory_that_cannot_be_made_is_named_in_one_line():
     status, said = up(EMEP_DATA_DIR="/proc/nowhere")
     assert (status, said.count("\n")) == (1, 0)
