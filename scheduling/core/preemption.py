@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from scheduling.core.scheduler import Scheduler
 
 
+FAR_MS = 1 << 42  # longer than any time limit
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The victims, and exactly the GPUs the job then gets: free ones and theirs."""
@@ -71,14 +74,15 @@ def cost_of(scheduler: Scheduler, held: Held, *, queue: str, now_ms: int) -> tup
     """What evicting the job costs a preemptor of ``queue``: the smaller, the better, compared from the left.
 
     Protection (D10), one count per level above the lowest, the other queue, GPU-ms lost since the last checkpoint or
-    the start with the time to restore, one, and how long it runs.
+    the start with the time to restore, one, and how little of its time limit is left: of victims that lose the same,
+    the one goes whose GPUs are freed for the longest, and those that are about to end are spared.
     """
     policy = scheduler.policy.evict
     ran = max(0, now_ms - held.started_ms)
     young = ran < max(policy.protect_s, held.checkpoint_interval_s) * 1000
     protected = young or held.recent_preemptions >= policy.protect_times
     levels = tuple(int(held.level_value == value) for value in scheduler.policy.values_above_lowest)
-    return (int(protected), *levels, int(held.owner[0] != queue), held.lost_ms(now_ms), 1, ran)
+    return (int(protected), *levels, int(held.owner[0] != queue), held.lost_ms(now_ms), 1, FAR_MS - max(0, held.end_ms - now_ms))
 
 
 class _Search:

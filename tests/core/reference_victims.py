@@ -57,7 +57,7 @@ def cost_of(policy: Policy, job: WaitingJob, attempt: LiveAttempt, now_ms: int) 
         int(attempt.queue != job.queue),
         len(attempt.gpus) * (max(0, now_ms - saved) + attempt.restore_s * 1000),
         1,
-        now_ms - started,
+        10**12 - max(0, attempt.end_ms - now_ms),
     )
 
 

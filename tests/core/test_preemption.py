@@ -194,9 +194,13 @@ def test_d10_then_the_fewest():
     assert victims(planned(groups(2, 2), critical(2), *halves, whole)) == ["c"]
 
 
-def test_d10_then_the_youngest():
-    attempts = [running("old", "n0/0", for_s=900, saved_ms=NOW), running("young", "n0/1", for_s=800, saved_ms=NOW)]
-    assert victims(planned(loose(2), critical(), *attempts)) == ["young"]
+@pytest.mark.parametrize(("a_left_s", "b_left_s", "stopped"), [(900, 800, "a"), (800, 900, "b")])
+def test_then_the_one_that_would_hold_its_gpus_for_the_longest(a_left_s, b_left_s, stopped):
+    attempts = [
+        running("a", "n0/0", seconds=a_left_s, for_s=700, saved_ms=NOW),
+        running("b", "n0/1", seconds=b_left_s, for_s=800, saved_ms=NOW),
+    ]
+    assert victims(planned(loose(2), critical(), *attempts)) == [stopped]
 
 
 def test_d10_then_the_id():
