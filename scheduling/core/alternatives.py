@@ -44,6 +44,8 @@ def alternatives(
     room: Room, bookings: Bookings, queued: Queued, *, groups: Groups, all_exclusive: bool
 ) -> Iterator[Alternative]:
     """Every kind of change that helps, as small as it can be. ``groups``: the jobs that run beside and apart now."""
+    if not room.free_count:
+        return
     request, seconds = queued.job.request, queued.duration_ms // 1000
     wanted = queued.shape.wanted
     pins = bookings.pins(queued.owner[1], queued.duration_ms)

@@ -13,7 +13,7 @@ def longest_now(room: Room, bookings: Bookings, wanted: Wanted, project: str) ->
     The longer a job, the more promises block it, in the order of their starts: so fit is a step function, and no
     more places are looked for than there are promises.
     """
-    count = len(bookings.blocking(project))
+    count = 0 if bookings.are_none else len(bookings.blocking(project))
     if count and not is_told_by_counts(room, wanted) and find(room, wanted) is None:
         return 0
     for place in range(count, -1, -1):

@@ -35,25 +35,35 @@ class Bookings:
     def __init__(self, node_of: list[int], windows: list[Booking], *, now_ms: int) -> None:
         """``node_of``: the node of each cell."""
         self._node_of, self.now_ms = node_of, now_ms
-        self._windows = [window for window in windows if window.end_ms > now_ms]
+        self._windows = [window for window in windows if window.end_ms > now_ms] if windows else windows
         self.reservations: list[Booking] = []
         self.by_project = bool(self._windows) and any(window.project is not None for window in self._windows)
         self._lists: dict[str, list[Booking]] = {}
         self._pins: dict[tuple[str, int], Pins] = {}
+        self.outlook: object = None  # what follows from them for the expected releases, while they stay
+
+    @property
+    def are_none(self) -> bool:
+        """Whether nothing is promised to anybody."""
+        return not self.reservations and not self._windows
 
     def add(self, booking: Booking) -> None:
         """One reservation more."""
         self.reservations.append(booking)
         for listed in self._lists.values():
             insort(listed, booking, key=_by_start)
-        self._pins.clear()
+        self._changed()
 
     def remove(self, booking: Booking) -> None:
         """The reservation is no more: its job has started."""
         self.reservations.remove(booking)
         for listed in self._lists.values():
             listed.remove(booking)
+        self._changed()
+
+    def _changed(self) -> None:
         self._pins.clear()
+        self.outlook = None
 
     def windows_for(self, project: str) -> list[Booking]:
         """The windows that close GPUs to this project's jobs, by their start."""
@@ -74,9 +84,9 @@ class Bookings:
 
     def pins(self, project: str, duration_ms: int) -> Pins:
         """What a job of this project and duration must leave out if it starts now."""
-        listed = self.blocking(project)
-        if not listed:
+        if self.are_none:
             return NO_PINS
+        listed = self.blocking(project)
         if duration_ms >= NEVER:
             return self._first(project, len(listed))
         end, count = self.now_ms + duration_ms, len(listed)

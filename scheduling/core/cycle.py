@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduling.core.backfill import longest_now
-from scheduling.core.bookings import Booking, Bookings
+from scheduling.core.bookings import NEVER, Booking, Bookings
 from scheduling.core.ordering import Source, rank_key
-from scheduling.core.placement import find, fits, is_out_of_question
+from scheduling.core.placement import find, fits, is_out_of_question, is_told_by_counts
 from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Scores, Start, Unnominate
 from scheduling.core.preemption import choose_victims
 from scheduling.core.promises import Promise, Promises, new_promise
@@ -50,29 +50,30 @@ class Cycle:
 
     def run(self) -> Plan:
         """The plan, applied to the scheduler."""
-        scheduler, now = self.scheduler, self.now_ms
+        scheduler, now, back = self.scheduler, self.now_ms, self.back
         scheduler.share.move(now)
-        for reclaim in self.back.reclaims:
+        for reclaim in back.reclaims:
             if reclaim.job in scheduler.live:
                 held = scheduler.live[reclaim.job]
                 scheduler.share.cut(held.run)
                 for cell, mask in held.cells.items():
                     self.returning[cell] = self.returning.get(cell, 0) | mask
-        expired = tuple(Expire(job) for job in scheduler.too_late(now))
-        self.unnominations += [Unnominate(job) for job in scheduler.orphaned]
-        scheduler.orphaned.clear()
+        expired = tuple([Expire(job) for job in scheduler.too_late(now)]) if scheduler.start_by else ()
+        if scheduler.orphaned:
+            self.unnominations += [Unnominate(job) for job in scheduler.orphaned]
+            scheduler.orphaned.clear()
         scheduler.wake(now)
         scheduler.overdue(now)
-        for nominee in sorted(scheduler.nominees.values(), key=lambda each: (-each.queued.level, each.queued)):
-            self._continue(nominee)
-        backfill = scheduler.policy.backfill
-        self.aged = scheduler.waiting.older_than(now - round(backfill.aged_after_s * 1000), backfill.aged_reservations)
+        if scheduler.nominees:
+            for nominee in sorted(scheduler.nominees.values(), key=lambda each: (-each.queued.level, each.queued)):
+                self._continue(nominee)
+        self.aged = scheduler.waiting.older_than(now - scheduler.aged_after_ms, scheduler.aged_slots)
         self._rest = sorted(scheduler.waiting.levels)
         self._go_on()
         return Plan(
-            now_ms=now,
-            lose_nodes=self.back.lose_nodes,
-            reclaims=self.back.reclaims,
+            now,
+            lose_nodes=back.lose_nodes,
+            reclaims=back.reclaims,
             starts=tuple(self.starts),
             preempts=tuple(self.preempts),
             nominations=tuple(self.nominations),
@@ -80,7 +81,7 @@ class Cycle:
             expired=expired,
             reservations=tuple([promise.reservation for promise in self._promises.made]),
             scores=self.scores,
-            alarms=self.back.alarms,
+            alarms=back.alarms,
         )
 
     # Nominations
@@ -116,19 +117,33 @@ class Cycle:
 
     def _level(self, value: int) -> bool:
         """Whether the level was decided; False when nothing in it or below it can start any more."""
-        backfill = self.scheduler.policy.backfill
+        per_level = self.scheduler.policy.backfill.reservations_per_level
         promised = self.promised.setdefault(value, [])
         again: bool | None = True
         while again:
             level = self.scheduler.waiting.levels.get(value)
             if level is None:
                 return True
+            slots = per_level - len(promised)
+            only = level.only
+            if only is not None and only.judged != self.number:
+                again = self._decide_only(only, level, slots)
+                continue
             sources = self._sources(level)
             if not sources and self._is_idle_below(value):
                 return False
-            slots = backfill.reservations_per_level - len(promised)
             again = self._decide(self._turns(sources, level, value, slots=slots), level, slots)
         return again is not None
+
+    def _decide_only(self, queued: Queued, level: LevelQueue, slots: int) -> bool | None:
+        """As :meth:`_decide` for the only job of its level: with nobody to be ranked against, it is simply tried."""
+        if self._places(queued):
+            return self._opened(queued) or (None if self._is_idle_below(queued.level) else False)
+        if not level.may_evict and self._is_idle_below(queued.level):
+            return None
+        if level.may_evict or (slots > 0 and queued.shape.multi) or queued in self.aged:
+            self._holds_back(queued, reserves=slots > 0 and queued.shape.multi)
+        return False
 
     def _sources(self, level: LevelQueue) -> list[Source]:
         """The lines of the shapes of which something fits; all of them where jobs may evict."""
@@ -164,7 +179,6 @@ class Cycle:
 
     def _decide(self, turns: Turns, level: LevelQueue, slots: int) -> bool | None:
         """Decides the jobs in their turn; whether turns must be found anew, None when nothing can start any more."""
-        scheduler = self.scheduler
         while (queued := turns.next()) is not None:
             shape = queued.shape
             if self._places(queued):
@@ -181,18 +195,24 @@ class Cycle:
                 if not self._all and not turns.any_fits(self.longest) and self._is_idle_below(queued.level):
                     return None
                 continue
-            queued.judged = self.number
-            if level.may_evict and scheduler.may_evict(queued.job) and self._evict(queued):
+            made = len(self.promised[queued.level])
+            if self._holds_back(queued, reserves=reserves):
                 turns.charged(queued.owner)
-                continue
-            if self._promises.of(queued) is not None:
-                continue
+            elif len(self.promised[queued.level]) > made:
+                slots -= 1
+                if slots == 0:
+                    turns.no_more_multi()
+        return False
+
+    def _holds_back(self, queued: Queued, *, reserves: bool) -> bool:
+        """The job does not start: victims are found for it, then True, or it gets a reservation, or neither."""
+        queued.judged = self.number
+        if queued.may_evict and self._evict(queued):
+            return True
+        if self._promises.of(queued) is None:
             if reserves:
                 if self._promise(queued):
                     self.promised[queued.level].append(queued)
-                    slots -= 1
-                    if slots == 0:
-                        turns.no_more_multi()
             elif queued in self.aged and self._promise(queued):
                 self.promised_to_aged.append(queued)
         return False
@@ -204,8 +224,12 @@ class Cycle:
         # Capacity only shrinks within a cycle, unless a reservation is taken back or a partner starts.
         if too_long and not shape.is_grouped and (shape.fits_up_to < 0 or not self._promises.dropped):
             return False
+        if shape.shut == scheduler.room.opened:
+            shape.fits_up_to = -1
+            return False
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
-        self.refresh(shape)
+        if shape.changes_itself:
+            self.refresh(shape)
         place = find(scheduler.room, shape.wanted, pins)
         if place is None:
             if pins is NO_PINS:
@@ -248,6 +272,8 @@ class Cycle:
 
     def refresh(self, shape: Shape) -> None:
         """What the shape's rules about groups and rungs allow is as of now."""
+        if not shape.changes_itself:
+            return
         groups = self.scheduler.groups
         if shape.is_grouped and shape.groups_version != groups.version:
             shape.groups_version = groups.version
@@ -263,15 +289,24 @@ class Cycle:
                 return shape.fits_up_to
             if shape.fits_up_to < 0 and not shape.is_grouped:
                 return -1  # capacity only shrinks within a cycle
+        elif shape.shut == self.scheduler.room.opened:
+            return -1  # and it does so until GPUs become free
         return self._measure(shape)
 
     def _measure(self, shape: Shape) -> int:
-        self.refresh(shape)
+        if shape.changes_itself:
+            self.refresh(shape)
         shape.cycle, shape.changes = self.number, self.scheduler.changes
-        room = self.scheduler.room
-        out = is_out_of_question(room, shape.wanted)
-        found = 0 if out else longest_now(room, self.bookings, shape.wanted, shape.project)
-        shape.fits_up_to = found = found if found > 0 else -1
+        room, wanted = self.scheduler.room, shape.wanted
+        if is_out_of_question(room, wanted):
+            if not shape.changes_itself:
+                shape.shut = room.opened
+            found = -1
+        elif self.bookings.are_none and is_told_by_counts(room, wanted):
+            found = NEVER
+        else:
+            found = longest_now(room, self.bookings, wanted, shape.project) or -1
+        shape.fits_up_to = found
         return found
 
     # Promises
@@ -340,7 +375,7 @@ class Cycle:
     def is_untouched_by(self, queued: Queued) -> bool:
         """Whether nothing that was decided can differ because of this job, which has come since."""
         scheduler, shape = self.scheduler, queued.shape
-        if scheduler.may_evict(queued.job) or shape.is_grouped or shape.lax_from_ms:
+        if queued.may_evict or shape.changes_itself:
             return False
         slots = scheduler.policy.backfill.reservations_per_level
         # Where nothing could start any more, reservations were left out, and who would hold them does not matter.
@@ -353,6 +388,8 @@ class Cycle:
                 return False
         if not fits(scheduler.room, shape.wanted):
             return True
+        if not scheduler.windows and not any(made.queued.level >= queued.level for made in self._promises.made):
+            return False
         # What was promised to lower levels is found anew after its turn, so it does not stand in its way.
         pins = self.bookings_above(queued.level).pins(queued.owner[1], queued.duration_ms)
         return not fits(scheduler.room, shape.wanted, pins)

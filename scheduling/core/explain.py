@@ -17,7 +17,7 @@ from scheduling.core.expiry import expiry
 from scheduling.core.feasibility import could_hold, empty_room
 from scheduling.core.obstacles import closed, got_ahead, kept_away
 from scheduling.core.ordering import RankKey, rank_key
-from scheduling.core.placement import find
+from scheduling.core.placement import find, fits
 from scheduling.core.plan import Hold, Number, Reason
 from scheduling.core.reservations import Asked, earliest
 from scheduling.core.resources import ResourceRequest
@@ -193,7 +193,9 @@ class Explainer:
 
     def _never_now(self, queued: Queued) -> Reason | None:
         """The reason when even an empty pool would not do, as it is installed or as it is healthy."""
-        scheduler, request = self._scheduler, queued.job.request
+        scheduler, request, shape = self._scheduler, queued.job.request, queued.shape
+        if shape.possible_in is scheduler.usable_room:
+            return None
         words = wanted_in_words(request)
         if not scheduler.pool.nodes:
             return Reason("NO_NODES", f"No node is registered. The job wants {words} and waits for the first nodes.")
@@ -212,6 +214,7 @@ class Explainer:
                 f"The pool has {words}, but too few of them are healthy and on nodes that take work: {most} at most."
             )
             return Reason("UNHEALTHY_CAPACITY", message, numbers)
+        shape.possible_in = scheduler.usable_room
         return None
 
     def _most(self, request: ResourceRequest, *, healthy: bool) -> int:
@@ -232,9 +235,9 @@ class Explainer:
         opened = {cell: mask & room.usable[cell] & ~room.free[cell] for cell, mask in cells.items()}
         opened = {cell: mask for cell, mask in opened.items() if mask}
         room.give(opened)
-        fits = find(room, queued.shape.wanted, self.bookings(queued).pins(queued.owner[1], queued.duration_ms))
+        fit = fits(room, queued.shape.wanted, self.bookings(queued).pins(queued.owner[1], queued.duration_ms))
         room.take(opened)
-        return fits is not None
+        return fit
 
     def _behind(self, queued: Queued) -> Reason | None:
         """BEHIND when what jobs of its level and above were started on in this pass would have done for it."""

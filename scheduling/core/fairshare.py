@@ -100,9 +100,12 @@ class FairShare:
     def move(self, now_ms: int) -> None:
         """The ledgers are read at ``now_ms`` from now on."""
         clock = self.clock
-        for run in self._this_cycle:
-            self._stop_ending(run)
-        self._this_cycle.clear()
+        if self._this_cycle:
+            for run in self._this_cycle:
+                self._stop_ending(run)
+            self._this_cycle.clear()
+        elif clock.now_ms == now_ms:
+            return
         if clock.move(now_ms):
             for entity in self._entities():
                 entity.rebase(clock)
@@ -179,7 +182,8 @@ class FairShare:
     def stop(self, run: Run) -> None:
         """``run`` uses nothing from now on; what it used fades from here."""
         clock, now = self.clock, self.clock.now_ms
-        self._stop_ending(run)
+        if run.ending:
+            self._stop_ending(run)
         del self._runs[run]
         used = interval(run.micro / MICRO, run.start_ms, now, now, half_life_ms=clock.half_life_ms)
         for entity in run.entities:
@@ -257,8 +261,13 @@ class FairShare:
 
     def ratios(self, owner: Owner) -> Ratios:
         """The place of the owner's jobs inside a level: the smaller, the earlier; queue, then project, then user."""
-        queue, project, user = owner
-        return self.queue_ratio(queue), self.project_ratio(project), self.user_ratio(project, user)
+        tick = self.clock.tick
+        of_queue, of_project, of_user = self._of(owner)
+        return (
+            of_queue.ratio if of_queue.tick == tick else self.queue_ratio(owner[0]),
+            of_project.ratio if of_project.tick == tick else self.project_ratio(owner[1]),
+            of_user.ratio if of_user.tick == tick else self.user_ratio(owner[1], owner[2]),
+        )
 
     def _ratio(self, ledger: Ledger[Key], key: Key) -> float:
         entity, clock = ledger.entity(key), self.clock

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+
 from scheduling.core.bookings import NEVER
 from scheduling.core.room import Room
 from scheduling.core.view import View
@@ -12,18 +14,20 @@ NODE, CELL, WHOLE = range(3)
 class Releases:
     """By when each GPU is free: 0 for now, ``NEVER`` for one that takes no work; instants in ms.
 
-    ``sooner`` counts how often something was expected sooner than before, other than by its time having come.
+    ``sooner`` counts how often something was expected sooner than before, other than by its time having come;
+    ``version`` every change.
     """
 
     def __init__(self, room: Room) -> None:
         self.inventory = room.inventory
         self.at = [NEVER] * len(self.inventory.gpus)
         self.log: list[int] = []  # cells
-        self.sooner = 0
-        self._forecasts: dict[tuple[View, int, int], Forecast] = {}
+        self.sooner = self.version = 0
+        self.forecasts: dict[tuple[View, int, int], Forecast] = {}
 
     def set(self, gpus: list[int], instant: int, now_ms: int) -> None:
         """These GPUs are free by ``instant``."""
+        self.version += 1
         at, cell_of, log = self.at, self.inventory.cell_of, self.log
         last = -1
         for gpu in gpus:
@@ -36,7 +40,7 @@ class Releases:
                 last = cell
                 log.append(cell)
         if len(log) > 8192:
-            for forecast in self._forecasts.values():
+            for forecast in self.forecasts.values():
                 forecast.sync()
                 forecast.position = 0
             log.clear()
@@ -44,11 +48,11 @@ class Releases:
     def forecast(self, view: View, kind: int, need: int) -> Forecast:
         """For each place of that kind, by when ``need`` GPUs of the view's eligible ones are free in it."""
         key = (view, kind, need)
-        found = self._forecasts.get(key)
+        found = self.forecasts.get(key)
         if found is None:
-            if len(self._forecasts) >= 256:
-                self._forecasts.clear()
-            found = self._forecasts[key] = Forecast(self, view, kind, need=need)
+            if len(self.forecasts) >= 256:
+                self.forecasts.clear()
+            found = self.forecasts[key] = Forecast(self, view, kind, need=need)
         found.sync()
         return found
 
@@ -56,7 +60,7 @@ class Releases:
 class Forecast:
     """``by`` has for each node, or cell, the instant by which it has enough free; ``NEVER`` where it never has."""
 
-    __slots__ = ("_place_of", "_releases", "by", "kind", "members", "need", "position")
+    __slots__ = ("_order", "_place_of", "_releases", "by", "kind", "members", "need", "position")
 
     def __init__(self, releases: Releases, view: View, kind: int, *, need: int) -> None:
         inventory = releases.inventory
@@ -75,7 +79,15 @@ class Forecast:
         self.by = [NEVER] * len(self.members)
         for place in range(len(self.members)):
             self.by[place] = self.of(place, releases.at)
+        self._order: list[tuple[int, int]] | None = None
         self.position = len(releases.log)
+
+    @property
+    def order(self) -> list[tuple[int, int]]:
+        """(by, place) of every place, the soonest first; kept in order from the first time it is asked for."""
+        if self._order is None:
+            self._order = sorted([(by, place) for place, by in enumerate(self.by)])
+        return self._order
 
     def _cell_members(self, releases: Releases, cell: int, gpus: list[int]) -> list[int]:
         if self.kind == CELL:
@@ -107,7 +119,14 @@ class Forecast:
         cells = set(log[self.position :])
         self.position = len(log)
         places = cells if self._place_of is None else {self._place_of[cell] for cell in cells}
-        by, at = self.by, releases.at
+        by, at, order = self.by, releases.at, self._order
         for place in places:
-            if self.members[place]:
-                by[place] = self.of(place, at)
+            if not self.members[place]:
+                continue
+            before, after = by[place], self.of(place, at)
+            if after == before:
+                continue
+            by[place] = after
+            if order is not None:
+                del order[bisect_left(order, (before, place))]
+                insort(order, (after, place))

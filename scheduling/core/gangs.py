@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scheduling.core.bits import places_in
 from scheduling.core.room import Pins, Room, Wanted
 from scheduling.core.view import View
 
@@ -58,9 +59,9 @@ def has_nodes(room: Room, view: View, wanted: Wanted, pins: Pins) -> bool:
     found, open_nodes = 0, ~pins.node_bits
     for bits in view.node_bits[wanted.need :]:
         found += (bits & open_nodes).bit_count()
-    for node in _bits(pins.node_bits):
-        if found >= wanted.nodes:
-            return True
+    if found >= wanted.nodes:
+        return True
+    for node in places_in(pins.node_bits):
         if view.node_count[node] >= wanted.need:
             cells = room.inventory.cells_of[node]
             found += sum(count for _, count in _counts_in(room, view, cells, pins)) >= wanted.need
@@ -131,8 +132,9 @@ def _scope(view: View, room: Room, wanted: Wanted, pins: Pins) -> _Scope:
     for count in range(least, len(view.node_bits)):
         bits = view.node_bits[count] & ~pins.node_bits
         kept = scope.enough if count >= wanted.need else scope.spare
-        kept += [(node, count) for node in _bits(bits)]
-    for node in _bits(pins.node_bits):
+        if bits:
+            kept += [(node, count) for node in places_in(bits)]
+    for node in places_in(pins.node_bits):
         count = sum(each for _, each in _counts_in(room, view, room.inventory.cells_of[node], pins))
         if count >= least:
             (scope.enough if count >= wanted.need else scope.spare).append((node, count))
@@ -216,7 +218,7 @@ def find_spread(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int]
     """GPUs anywhere, on the fewest nodes: the fullest wholly, then the tightest that holds the rest."""
     view.with_nodes()
     counts = {node: count for node, count in enumerate(view.node_count) if count}
-    for node in _bits(pins.node_bits):
+    for node in places_in(pins.node_bits):
         counts[node] = sum(each for _, each in _counts_in(room, view, room.inventory.cells_of[node], pins))
     rest = wanted.request.gpu_count
     if sum(counts.values()) < rest:
@@ -229,10 +231,3 @@ def find_spread(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int]
         gpus += of_node(room, view, node, need=counts[node], pins=pins)
         rest -= counts.pop(node)
     raise AssertionError("the counts add up to enough, yet no node held the rest")
-
-
-def _bits(bits: int) -> Iterable[int]:
-    while bits:
-        low = bits & -bits
-        yield low.bit_length() - 1
-        bits ^= low

@@ -44,6 +44,7 @@ class Inventory:
         self.whole_group = [group != "" and len(self.group_cells[group]) == 1 for group in self.group_of]
         self.spanning = sorted(group for group, cells in self.group_cells.items() if len(cells) > 1)
         self.memory_sizes = sorted({gpu.memory_mib for gpu in self.gpus})
+        self.rack_of = [node.rack_id for node in ordered]
         self.racks = sorted({node.rack_id for node in ordered})
         self.nodes_of_rack = {
             rack: [place for place, node in enumerate(ordered) if node.rack_id == rack] for rack in self.racks
@@ -54,6 +55,7 @@ class Inventory:
             for first, size in zip(self.first, self.size, strict=True)
         ]
         self.split_bits = sum(1 << node for node, cells in enumerate(self.cells_of) if len(cells) > 1)
+        self.group_bits = sum(1 << cell for cell, group in enumerate(self.group_of) if group)
         self.is_split = self.split_bits != 0
         self.largest_group = max(
             (size for size, group in zip(self.size, self.group_of, strict=True) if group != ""), default=0
@@ -104,4 +106,6 @@ class Inventory:
     def nodes_of(self, gpus: list[int]) -> tuple[str, ...]:
         """The names of the nodes of GPUs given by index, each once, in the order in which they occur."""
         names = self.node_names
+        if len(gpus) == 1:
+            return (names[gpus[0]],)
         return tuple(dict.fromkeys([names[gpu] for gpu in gpus]))

@@ -26,13 +26,13 @@ class Clock:
     counts now. Sums over s are kept as ``2^((s - base) / H)``; ``base`` depends on the instant alone.
     """
 
-    __slots__ = ("base_ms", "factor", "half_life_ms", "now_ms", "scale", "start_factor", "tick", "version")
+    __slots__ = ("base_ms", "factor", "half_life_ms", "now_ms", "rise", "scale", "start_factor", "tick", "version")
 
     def __init__(self, half_life_ms: int, now_ms: int) -> None:
         self.half_life_ms = half_life_ms
         self.scale = half_life_ms / math.log(2.0)
         self.now_ms = self.base_ms = 0
-        self.factor = self.start_factor = 1.0
+        self.factor = self.start_factor = self.rise = 1.0  # ``rise``: as ``at_base`` has it, for what is settled now
         self.tick = 0  # moves with every instant, and when targets move
         self.version = 0  # moves when targets move
         self.move(now_ms)
@@ -47,6 +47,7 @@ class Clock:
         base = now_ms // span * span
         self.factor = float(2.0 ** (-(now_ms - base) / self.half_life_ms))
         self.start_factor = self.factor / _FRACTION
+        self.rise = float(2.0 ** ((now_ms - base) / self.half_life_ms))
         moved, self.base_ms = base != self.base_ms, base
         return moved
 
@@ -65,7 +66,8 @@ class Clock:
         """What a start at ``start_ms`` adds to the sum over starts."""
         if self.half_life_ms <= 0:
             return micro * start_ms
-        return round(micro * float(2.0 ** ((start_ms - self.base_ms) / self.half_life_ms)) * _FRACTION)
+        rise = self.rise if start_ms == self.now_ms else float(2.0 ** ((start_ms - self.base_ms) / self.half_life_ms))
+        return round(micro * rise * _FRACTION)
 
     def used_since(self, micro: int, starts: int) -> float:
         """GPU-ms that ``micro`` millionths of GPUs have used since their starts, as they count now."""
@@ -126,8 +128,8 @@ class Entity:
         """``used`` GPU-ms, as they count now, are those of something that has stopped now: they fade from here on."""
         now = clock.now_ms
         kept = decay(self.settled_gpu_ms, now - self.settled_ms, clock.half_life_ms)
-        self.settled_gpu_ms, self.settled_ms = kept + used, now
-        self.faded = clock.at_base(kept + used, now)
+        kept += used
+        self.settled_gpu_ms, self.settled_ms, self.faded = kept, now, kept * clock.rise
 
     def rebase(self, clock: Clock) -> None:
         """The clock's base has moved; the sum over starts is to be made anew."""

@@ -5,6 +5,7 @@ Packing tightly, and using up what is already broken, keeps large places whole f
 
 from __future__ import annotations
 
+from scheduling.core.bits import places_in
 from scheduling.core.gangs import find_gang, find_spread, has_nodes, is_possible
 from scheduling.core.preference import MIXED
 from scheduling.core.room import NO_PINS, Pins, Room, Wanted
@@ -113,10 +114,7 @@ def _across(room: Room, view: View, need: int, pins: Pins) -> list[int] | None:
     for count in range(need, len(view.node_bits)):
         bits |= view.node_bits[count]
     bits &= inventory.split_bits
-    while bits:
-        low = bits & -bits
-        bits ^= low
-        node = low.bit_length() - 1
+    for node in places_in(bits):
         gpus = free_on(room, view, node, pins)
         if len(gpus) >= need:
             key = (_node_tier(room, gpus, need), len(gpus), node)

@@ -23,7 +23,7 @@ class Reason:
     numbers: tuple[tuple[str, Number], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, init=False)
 class Start:
     """Grant these GPUs to the job. With ``nvlink_exclusive`` it holds a whole group: the first ``gpu_count`` are its
     own, the rest are held so that nobody else uses them. ``nodes``: its nodes by rank, ``gpus`` in their order."""
@@ -31,6 +31,11 @@ class Start:
     job: str
     gpus: tuple[str, ...]
     nodes: tuple[str, ...]
+
+    # Written out, as is that of ``Plan``: simulations make them by the ten thousands, and the one that a frozen
+    # dataclass gets goes through ``object.__setattr__`` for each field.
+    def __init__(self, job: str, gpus: tuple[str, ...], nodes: tuple[str, ...]) -> None:
+        self.__dict__.update(job=job, gpus=gpus, nodes=nodes)
 
     @property
     def node(self) -> str:
@@ -140,7 +145,7 @@ class Scores:
     user: Score
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Plan:
     """Everything one tick wants done. Equal snapshots give equal plans, whatever order their tuples had.
 
@@ -161,6 +166,29 @@ class Plan:
     scores: Mapping[str, Scores] = field(default_factory=dict)
     next_wakeup_ms: int | None = None
     alarms: tuple[Reason, ...] = ()
+
+    def __init__(
+        self,
+        now_ms: int,
+        *,
+        lose_nodes: tuple[LoseNode, ...] = (),
+        reclaims: tuple[Reclaim, ...] = (),
+        starts: tuple[Start, ...] = (),
+        preempts: tuple[Preempt, ...] = (),
+        nominations: tuple[Nominate, ...] = (),
+        unnominations: tuple[Unnominate, ...] = (),
+        expired: tuple[Expire, ...] = (),
+        reservations: tuple[Reservation, ...] = (),
+        holds: tuple[Hold, ...] = (),
+        scores: Mapping[str, Scores] | None = None,
+        next_wakeup_ms: int | None = None,
+        alarms: tuple[Reason, ...] = (),
+    ) -> None:
+        self.__dict__.update(
+            now_ms=now_ms, lose_nodes=lose_nodes, reclaims=reclaims, starts=starts, preempts=preempts,
+            nominations=nominations, unnominations=unnominations, expired=expired, reservations=reservations,
+            holds=holds, scores={} if scores is None else scores, next_wakeup_ms=next_wakeup_ms, alarms=alarms,
+        )  # fmt: skip
 
     def to_json(self) -> str:
         """The plan as canonical JSON: sorted keys, no spaces, so equal plans are equal byte for byte."""

@@ -81,8 +81,9 @@ def cost_of(scheduler: Scheduler, held: Held, *, queue: str, now_ms: int) -> tup
     ran = max(0, now_ms - held.started_ms)
     young = ran < max(policy.protect_s, held.checkpoint_interval_s) * 1000
     protected = young or held.recent_preemptions >= policy.protect_times
-    levels = tuple(int(held.level_value == value) for value in scheduler.policy.values_above_lowest)
-    return (int(protected), *levels, int(held.owner[0] != queue), held.lost_ms(now_ms), 1, FAR_MS - max(0, held.end_ms - now_ms))
+    counts = scheduler.level_counts.get(held.level_value) or scheduler.level_counts[0]
+    left = max(0, held.end_ms - now_ms)
+    return (int(protected), *counts, int(held.owner[0] != queue), held.lost_ms(now_ms), 1, FAR_MS - left)
 
 
 class _Search:

@@ -95,7 +95,7 @@ def new_promise(scheduler: Scheduler, bookings: Bookings, queued: Queued, *, now
     shape = queued.shape
     asked = Asked(shape.wanted, queued.owner[1], queued.duration_ms)
     asked.patience_ms = round(scheduler.policy.backfill.rack_patience_s * 1000)
-    evicts = scheduler.may_evict(queued.job)
+    evicts = queued.may_evict
     if evicts:
         asked.sooner = _sooner(scheduler, queued, now_ms)
     found = earliest(scheduler.room, scheduler.releases, bookings, asked)
@@ -108,7 +108,7 @@ def new_promise(scheduler: Scheduler, bookings: Bookings, queued: Queued, *, now
         queued,
         Booking(gpus, inventory.cells_of_gpus(gpus), start, end_ms=end),
         Reservation(queued.id, start, end, inventory.names(gpus)),
-        lasting=not (evicts or shape.is_grouped or shape.lax_from_ms or scheduler.windows),
+        lasting=not (evicts or shape.changes_itself or scheduler.windows),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from scheduling.core.bookings import NEVER, Bookings
 from scheduling.core.forecast import CELL, NODE, WHOLE, Forecast, Releases
-from scheduling.core.gangs import GROUP, RACK, rungs_of
+from scheduling.core.gangs import ANYWHERE, GROUP, RACK, rungs_of
 from scheduling.core.placement import take_whole_cell
 from scheduling.core.room import Room, Wanted
 from scheduling.core.view import View
@@ -27,7 +28,7 @@ class Outlook:
     """The expected releases as one job sees them, past the promises made to others before."""
 
     def __init__(self, room: Room, releases: Releases, bookings: Bookings, asked: Asked) -> None:
-        self._releases = releases
+        self.releases, self.version = releases, releases.version
         at, changed = releases.at, dict(asked.sooner)
         for gpu, instant in asked.sooner.items():
             changed[gpu] = min(instant, at[gpu])
@@ -49,19 +50,51 @@ class Outlook:
 
     def by(self, gpu: int) -> int:
         """By when the job can have this GPU."""
-        return self._changed.get(gpu, self._releases.at[gpu])
+        return self._changed.get(gpu, self.releases.at[gpu])
 
     def places(self, view: View, kind: int, need: int) -> tuple[Forecast, list[int]]:
         """By when each place of the kind has ``need`` suitable GPUs for the job."""
-        forecast = self._releases.forecast(view, kind, need)
+        forecast = self.releases.forecast(view, kind, need)
         changed = self._nodes if kind == NODE else self._cells
         if not changed:
             return forecast, forecast.by
         by = list(forecast.by)
-        for place in changed:
-            if forecast.members[place]:
-                by[place] = forecast.nth([self.by(gpu) for gpu in forecast.members[place]])
+        for instant, place in self._other(forecast, changed):
+            by[place] = instant
         return forecast, by
+
+    def first(self, forecast: Forecast) -> tuple[int, int]:
+        """(instant, place) of the place that is ready first; NEVER when none ever is."""
+        changed = self._nodes if forecast.kind == NODE else self._cells
+        found = min(self._other(forecast, changed), default=(NEVER, -1)) if changed else (NEVER, -1)
+        for each in forecast.order:
+            if each[1] not in changed:
+                return min(each, found)
+        return found
+
+    def soonest(self, forecast: Forecast, count: int, *, patience_ms: int) -> list[tuple[int, int]]:
+        """(instant, place) of the ``count`` places that are ready first, and of all that are so soon after them.
+
+        The soonest first; nothing when there are not so many.
+        """
+        order, changed = forecast.order, self._nodes if forecast.kind == NODE else self._cells
+        other = sorted(self._other(forecast, changed))
+        first = [each for each in order[: count + len(changed)] if each[1] not in changed]
+        first = sorted([*first, *other[:count]])
+        if len(first) < count or first[count - 1][0] >= NEVER:
+            return []
+        end = (min(first[count - 1][0] + patience_ms, NEVER - 1) + 1, -1)
+        ready = [each for each in order[: bisect_left(order, end)] if each[1] not in changed]
+        return sorted([*ready, *other[: bisect_left(other, end)]])
+
+    def _other(self, forecast: Forecast, changed: set[int]) -> list[tuple[int, int]]:
+        """By when each of the places that promises may have changed has enough for the job, as far as any can."""
+        at, other, members = self.releases.at, self._changed, forecast.members
+        return [
+            (forecast.nth([other.get(gpu, at[gpu]) for gpu in members[place]]), place)
+            for place in changed
+            if members[place]
+        ]
 
     def ready(self, gpus: list[int], need: int, start_ms: int) -> list[int]:
         """The first ``need`` of the GPUs that are free by then.
@@ -69,7 +102,7 @@ class Outlook:
         Not those that are free first: which ones these are changes whenever one of them is released, and nothing is
         gained by it.
         """
-        changed, at = self._changed, self._releases.at
+        changed, at = self._changed, self.releases.at
         found: list[int] = []
         for gpu in gpus:
             if changed.get(gpu, at[gpu]) <= start_ms:
@@ -79,21 +112,30 @@ class Outlook:
         return found
 
 
+def _outlook(room: Room, releases: Releases, bookings: Bookings, asked: Asked) -> Outlook:
+    """Where neither victims nor windows count, jobs see the same, so it is made once for all that ask meanwhile."""
+    if asked.sooner or bookings.windows_for(asked.project):
+        return Outlook(room, releases, bookings, asked)
+    known = bookings.outlook
+    if not isinstance(known, Outlook) or known.version != releases.version:
+        known = bookings.outlook = Outlook(room, releases, bookings, asked)
+    return known
+
+
 def earliest(room: Room, releases: Releases, bookings: Bookings, asked: Asked) -> tuple[int, list[int]] | None:
     """(start in ms, GPUs) of the earliest start of the job, or None when the pool has no place for it as it is now."""
     wanted = asked.wanted
-    outlook = Outlook(room, releases, bookings, asked)
+    outlook = _outlook(room, releases, bookings, asked)
     view = room.view(wanted)
     if wanted.request.is_gang:
         return _gang(room, view, wanted, outlook=outlook, patience_ms=asked.patience_ms)
     if wanted.request.allow_span:
         return _spread(room, view, wanted, outlook=outlook)
     kind = WHOLE if wanted.exclusive else CELL if wanted.nvlink else NODE
-    forecast, by = outlook.places(view, kind, wanted.need)
-    start = min(by, default=NEVER)
+    forecast = releases.forecast(view, kind, wanted.need)
+    start, place = outlook.first(forecast)
     if start >= NEVER:
         return None
-    place = by.index(start)
     if kind == WHOLE:
         return start, take_whole_cell(room, place, view.eligible[place], need=wanted.need)
     return start, outlook.ready(forecast.members[place], wanted.need, start)
@@ -121,9 +163,9 @@ class _Parts:
         """By when ``nodes`` of the places can give a full part, and one more the remainder."""
         if len(places) < nodes + (self.rest is not None):
             return NEVER
-        start = sorted(self.by_full[place] for place in places)[nodes - 1]
+        start = sorted([self.by_full[place] for place in places])[nodes - 1]
         if self.rest is not None:
-            start = max(start, sorted(self.by_rest[place] for place in places)[nodes])
+            start = max(start, sorted([self.by_rest[place] for place in places])[nodes])
         return start
 
     def gpus(self, places: list[int], nodes: int, *, start_ms: int, outlook: Outlook) -> list[int]:
@@ -155,6 +197,9 @@ def _gang(
         parts = _parts(view, CELL, wanted, outlook)
         scopes = [(group, inventory.group_cells[group]) for group in inventory.spanning]
         return _best(parts, wanted, scopes, outlook=outlook)
+    if highest == ANYWHERE and not wanted.remainder:
+        forecast = outlook.releases.forecast(view, NODE, wanted.need)
+        return _equal_parts(forecast, inventory.rack_of, wanted.nodes, outlook=outlook, patience_ms=patience_ms)
     parts = _parts(view, NODE, wanted, outlook)
     racks = list(inventory.nodes_of_rack.items())
     if highest == RACK or len(racks) == 1:
@@ -167,6 +212,30 @@ def _gang(
     if in_one is not None and in_one[0] <= anywhere + patience_ms:
         return in_one
     return anywhere, parts.gpus(everywhere, wanted.nodes, start_ms=anywhere, outlook=outlook)
+
+
+def _equal_parts(
+    forecast: Forecast, rack_of: list[str], nodes: int, *, outlook: Outlook, patience_ms: int
+) -> tuple[int, list[int]] | None:
+    """For a gang without a remainder that may lie anywhere: only the nodes that are ready in time are looked at."""
+    ready = outlook.soonest(forecast, nodes, patience_ms=patience_ms)
+    if not ready:
+        return None
+    start = ready[nodes - 1][0]
+    racks: dict[str, list[tuple[int, int]]] = {}
+    for each in ready:
+        rack = rack_of[each[1]]
+        if rack in racks:
+            racks[rack].append(each)
+        else:
+            racks[rack] = [each]
+    in_one = min([(some[nodes - 1][0], rack) for rack, some in racks.items() if len(some) >= nodes], default=None)
+    if in_one is not None:
+        start, ready = in_one[0], racks[in_one[1]]
+    gpus: list[int] = []
+    for node in sorted([node for instant, node in ready if instant <= start])[:nodes]:
+        gpus += outlook.ready(forecast.members[node], forecast.need, start)
+    return start, gpus
 
 
 def _best(

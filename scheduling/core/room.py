@@ -71,7 +71,10 @@ class Wanted:
 
 
 class Room:
-    """Which GPUs are free. ``free`` and ``usable`` are masks per cell; ``log`` has (cell, free before) per change."""
+    """Which GPUs are free. ``free`` and ``usable`` are masks per cell; ``log`` has (cell, free before) per change.
+
+    ``opened`` counts how often any have become free.
+    """
 
     def __init__(self, pool: Pool, *, usable: frozenset[str], prefer: str = "whole_groups") -> None:
         self.pool, self.inventory, self.prefer = pool, pool.inventory, prefer
@@ -83,7 +86,7 @@ class Room:
         self.free = list(self.usable)
         self.free_count = sum(mask.bit_count() for mask in self.free)
         self.log: list[tuple[int, int]] = []
-        self.generation = 0
+        self.generation = self.opened = 0
         self.claims: Claims | None = None
         self._views: dict[object, View] = {}
 
@@ -108,6 +111,7 @@ class Room:
                 self.log.append((cell, free))
                 self.free[cell] = free | fit
                 self.free_count += fit.bit_count()
+                self.opened += 1
         if len(self.log) > MAX_LOG:
             for view in self._views.values():
                 view.sync()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from scheduling.core.bits import places_in
 from scheduling.core.plan import Number
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
@@ -82,10 +83,10 @@ def _places(room: Room, view: View, wanted: Wanted) -> Iterator[tuple[int, int]]
     rest = by_count[0]
     for count in range(len(by_count) - 1, -1, -1):
         bits = rest if count == 0 else by_count[count]
-        while bits:
-            low = bits & -bits
-            yield count, low.bit_length() - 1
-            bits ^= low
+        if bits:
+            yield count, (bits & -bits).bit_length() - 1
+            for place in places_in(bits & (bits - 1)):
+                yield count, place
 
 
 def _of_gang(room: Room, view: View, wanted: Wanted, request: ResourceRequest) -> Shortage:

@@ -7,7 +7,7 @@ building: at any point it decides what one built anew would decide.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scheduling.core.bookings import NEVER
@@ -41,6 +41,8 @@ class Scheduler:
         pool, policy = snapshot.pool, snapshot.policy
         self.pool, self.policy, self.inventory = pool, policy, pool.inventory
         self.can_preempt = snapshot.can_preempt
+        self.aged_after_ms = round(policy.backfill.aged_after_s * 1000)
+        self.aged_slots = policy.backfill.aged_reservations
         self.assume_saved = self.only_starts = False
         usable = placeable(pool, unreachable=unreachable)
         self.room = Room(pool, usable=usable, prefer=policy.prefer)
@@ -63,7 +65,11 @@ class Scheduler:
         self.start_by: list[tuple[int, str]] = []
         self.ends: list[tuple[int, str]] = []
         self._preemptors = {(rule.queue, rule.level) for rule in policy.preemption}
+        above = policy.values_above_lowest
+        # By level: one count for each level above the lowest, as an eviction costs them; of any other level none.
+        self.level_counts = {value: tuple([int(value == each) for each in above]) for value in (0, *above)}
         self._billing = [billing_micro(policy, [gpu]) for gpu in self.inventory.gpus]
+        self._weighs = self._billing[0] if len(set(self._billing)) == 1 else None  # what each does, if alike
         self._usable_room: Room | None = None
         self.windows = [booked(window, self.inventory)
                         for window in snapshot.windows]  # fmt: skip
@@ -102,7 +108,7 @@ class Scheduler:
         return queued
 
     def _line_up(self, queued: Queued) -> None:
-        self.waiting.add(queued, may_evict=self.may_evict(queued.job))
+        self.waiting.add(queued)
         self.claims.change(queued.shape.wanted, 1)
 
     def described(self, job: WaitingJob) -> Queued:
@@ -110,7 +116,8 @@ class Scheduler:
         if self._shapes.are_many(len(self.waiting)):
             used = [each.shape for each in self.waiting.by_id.values()]
             self._shapes.keep([*used, *(nominee.queued.shape for nominee in self.nominees.values())])
-        return Queued(job, self._shapes.of(job, lambda: self.usable_room))
+        shape = self._shapes.of(job, lambda: self.usable_room)
+        return Queued(job, shape, may_evict=self.may_evict(job))
 
     @contextmanager
     def as_member(self, owner: Owner) -> Iterator[None]:
@@ -121,8 +128,10 @@ class Scheduler:
         finally:
             self.share.leave(owner)
 
-    def billing_of(self, gpus: Iterable[int]) -> int:
+    def billing_of(self, gpus: list[int]) -> int:
         """Millionths of the billing weight of these GPUs together."""
+        if self._weighs is not None:
+            return self._weighs * len(gpus)
         billing = self._billing
         return sum([billing[gpu] for gpu in gpus])
 
@@ -160,7 +169,7 @@ class Scheduler:
         self.groups.stop(job_id)
         for gpu in held.gpus:
             self.holder[gpu] = None
-        self._vacate(held.cells)
+        self._vacate(held.gpus, held.cells)
 
     def saved(self, job_id: str, saved_ms: int) -> None:
         """The live job has made a checkpoint at that instant."""
@@ -303,7 +312,7 @@ class Scheduler:
 
     def leave_queue(self, queued: Queued) -> None:
         """The job is no longer in the queue."""
-        self.waiting.remove(queued, may_evict=self.may_evict(queued.job))
+        self.waiting.remove(queued)
         self.claims.change(queued.shape.wanted, -1)
 
     def nominate(self, queued: Queued, gpus: list[int], *, deadline_ms: int) -> None:
@@ -333,11 +342,16 @@ class Scheduler:
         holders = {held.id: held for gpu in nominee.gpus if (held := self.holder[gpu]) is not None}
         for held in holders.values():
             self.foresee(held)
-        self._vacate(inventory.cells_of_gpus([gpu for gpu in nominee.gpus if self.holder[gpu] is None]))
+        left = [gpu for gpu in nominee.gpus if self.holder[gpu] is None]
+        self._vacate(left, inventory.cells_of_gpus(left))
 
-    def _vacate(self, cells: dict[int, int]) -> None:
-        """GPUs that nobody holds any more are free, but for those kept for somebody."""
+    def _vacate(self, gpus: list[int], cells: dict[int, int]) -> None:
+        """GPUs that nobody holds any more, also given by cell, are free, but for those kept for somebody."""
         inventory, room = self.inventory, self.room
+        if not self.nominees and not any(mask & ~room.usable[cell] for cell, mask in cells.items()):
+            self.releases.set(gpus, 0, self.share.clock.now_ms)
+            room.give(cells)
+            return
         open_cells = {}
         for cell, mask in cells.items():
             left = mask & ~self.nominated.get(cell, 0)

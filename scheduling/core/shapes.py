@@ -40,6 +40,7 @@ class Shapes:
             if holds_out and request.is_gang:
                 shape.lax_from_ms = job.submitted_ms + (request.max_wait_for_level_s or 0) * 1000
                 shape.wanted.best_rung = self._best_rung(request)
+            shape.changes_itself = shape.is_grouped or shape.lax_from_ms > 0
         return shape
 
     def _alike(self, request: ResourceRequest) -> tuple[object, ...]:

@@ -34,8 +34,11 @@ class Turns:
         return (*self._share.ratios(queued.owner), queued.submitted_ms, queued.id)
 
     def _rank(self) -> None:
-        if len(self._aged) > 1:
-            self._aged.sort(key=self._place, reverse=True)
+        aged = self._aged
+        if len(aged) > 1:
+            ratios = self._share.ratios
+            known = {owner: ratios(owner) for owner in {job.owner: None for job in aged}}
+            aged.sort(key=lambda job: (known[job.owner], job.submitted_ms, job.id), reverse=True)
 
     def next(self) -> Queued | None:
         """The job whose turn it is, or None when all are decided. It stays the same until it is."""
@@ -43,12 +46,17 @@ class Turns:
         while aged and (aged[-1].judged == self._cycle or not aged[-1].here):
             aged.pop()
         found = aged[-1] if aged else None
+        place: Place | None = None
         for order in (self._multi, self._fitting):
             job = None if order is None else order.peek()
             if job is None or job is found:
                 continue
-            if found is None or self._place(job) < self._place(found):
+            if found is None:
                 found = job
+                continue
+            here, place = self._place(job), place or self._place(found)
+            if here < place:
+                found, place = job, here
         return found
 
     def any_fits(self, longest: Callable[[Shape], int]) -> bool:

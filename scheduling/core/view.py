@@ -90,8 +90,6 @@ class View:
 
     def _leave(self, cell: int, was_free: int) -> None:
         count = self.count[cell]
-        if not count:
-            return
         self.free -= count
         bit = 1 << cell
         by_count = self.by_count
@@ -126,7 +124,8 @@ class View:
             if not self.eligible[cell]:
                 continue
             old = self.count[cell]
-            self._leave(cell, was_free)
+            if old:
+                self._leave(cell, was_free)
             self._enter(cell)
             if nodes_on and self.count[cell] != old:
                 node = self._room.inventory.node_of[cell]
@@ -156,11 +155,10 @@ class View:
     def by_count_in_groups(self) -> list[int]:
         """For each count the cells of NVLink groups with so many free, as bits; those with none at 0."""
         self.sync()
-        groups = sum(1 << cell for cell, group in enumerate(self._room.inventory.group_of) if group)
         some = 0
         for bits in self._by_group[1:]:
             some |= bits
-        return [groups & ~some, *self._by_group[1:]]
+        return [self._room.inventory.group_bits & ~some, *self._by_group[1:]]
 
     def may_fit(self, need: int, *, nvlink: bool) -> bool:
         """False when no cell has ``need`` suitable GPUs free."""

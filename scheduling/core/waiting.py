@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.fairshare import Owner
 from scheduling.core.resources import ResourceRequest
-from scheduling.core.room import Wanted
+from scheduling.core.room import Room, Wanted
 from scheduling.core.snapshot import WaitingJob
 
 if TYPE_CHECKING:
@@ -24,23 +24,27 @@ ENDLESS = 1 << 62
 class Shape:
     """Requests that fit alike. ``fits_up_to``: the longest duration in ms that may start now, ``ENDLESS``, or -1.
 
-    It is true as of ``cycle`` and the scheduler's count of ``changes``. ``project``: whose windows count, "" when no
+    It is true as of ``cycle`` and the scheduler's count of ``changes``. Where nothing fits whatever is promised,
+    ``shut`` is the room's count of what was ``opened``: as long as it stays, nothing does. ``changes_itself``: what it
+    may have depends on what else runs, or on the time. ``possible_in``: the
+    room, with nothing running, that is known to have a place for it. ``project``: whose windows count, "" when no
     window is a project's. ``lax_from_ms``: when it stops holding out for the best rung.
     """
 
     __slots__ = (
-        "changes", "cycle", "fits_up_to", "group", "groups_version", "is_grouped", "key", "lax_from_ms", "multi",
-        "project", "wanted",
+        "changes", "changes_itself", "cycle", "fits_up_to", "group", "groups_version", "is_grouped", "key",
+        "lax_from_ms", "multi", "possible_in", "project", "shut", "wanted",
     )  # fmt: skip
 
     def __init__(self, key: object, wanted: Wanted) -> None:
         self.key, self.wanted = key, wanted
         self.multi = wanted.request.gpu_count > 1
-        self.cycle = self.changes = self.groups_version = -1
+        self.cycle = self.changes = self.groups_version = self.shut = -1
         self.fits_up_to = -1
+        self.possible_in: Room | None = None
         self.project = ""
         self.group: str | None = None
-        self.is_grouped = False
+        self.is_grouped = self.changes_itself = False
         self.lax_from_ms = 0
 
     @property
@@ -52,10 +56,13 @@ class Shape:
 class Queued:
     """One waiting job in the queue. A job that comes back is a new one: a stale entry never comes to life again."""
 
-    __slots__ = ("duration_ms", "here", "id", "job", "judged", "level", "owner", "promise", "shape", "submitted_ms")
+    __slots__ = (
+        "duration_ms", "here", "id", "job", "judged", "level", "may_evict", "owner", "promise", "shape", "submitted_ms",
+    )  # fmt: skip
 
-    def __init__(self, job: WaitingJob, shape: Shape) -> None:
+    def __init__(self, job: WaitingJob, shape: Shape, *, may_evict: bool = False) -> None:
         self.job, self.shape, self.id = job, shape, job.id
+        self.may_evict = may_evict  # has the right to
         self.submitted_ms = job.submitted_ms
         self.duration_ms = job.remaining_s * 1000
         self.owner: Owner = job.owner
@@ -203,12 +210,46 @@ class Nest:
 class LevelQueue:
     """The waiting jobs of one priority: by shape, and again those that need more than one GPU."""
 
-    __slots__ = ("may_evict", "multi", "shapes")
+    __slots__ = ("_newest", "count", "may_evict", "multi", "shapes")
 
     def __init__(self) -> None:
+        self.count = 0
+        self._newest: Queued | None = None
         self.shapes: dict[Shape, Nest] = {}
         self.multi = Nest()
         self.may_evict = 0  # jobs with the right to evict
+
+    @property
+    def only(self) -> Queued | None:
+        """The only job, if there is just one."""
+        if self.count != 1:
+            return None
+        if self._newest is None or not self._newest.here:
+            self._newest = next(job for nest in self.shapes.values() for job in nest.jobs())
+        return self._newest
+
+    def add(self, job: Queued) -> None:
+        """The job waits in this level."""
+        nest = self.shapes.get(job.shape)
+        if nest is None:
+            nest = self.shapes[job.shape] = Nest()
+        nest.add(job)
+        if job.shape.multi:
+            self.multi.add(job)
+        self.count += 1
+        self.may_evict += job.may_evict
+        self._newest = job
+
+    def remove(self, job: Queued) -> None:
+        """The job, which no longer waits, counts no more."""
+        nest = self.shapes[job.shape]
+        nest.remove(job)
+        if not nest.count:
+            del self.shapes[job.shape]
+        if job.shape.multi:
+            self.multi.remove(job)
+        self.count -= 1
+        self.may_evict -= job.may_evict
 
 
 class Waiting:
@@ -222,18 +263,12 @@ class Waiting:
     def __len__(self) -> int:
         return len(self.by_id)
 
-    def add(self, job: Queued, *, may_evict: bool) -> None:
+    def add(self, job: Queued) -> None:
         """The job waits."""
         level = self.levels.get(job.level)
         if level is None:
             level = self.levels[job.level] = LevelQueue()
-        nest = level.shapes.get(job.shape)
-        if nest is None:
-            nest = level.shapes[job.shape] = Nest()
-        nest.add(job)
-        if job.shape.multi:
-            level.multi.add(job)
-        level.may_evict += may_evict
+        level.add(job)
         self.by_id[job.id] = job
         ages = self._by_age
         if not ages or ages[-1] < job:
@@ -241,18 +276,12 @@ class Waiting:
         else:
             insort(ages, job)
 
-    def remove(self, job: Queued, *, may_evict: bool) -> None:
+    def remove(self, job: Queued) -> None:
         """The job waits no more."""
         job.here, job.promise = False, None
         level = self.levels[job.level]
-        nest = level.shapes[job.shape]
-        nest.remove(job)
-        if not nest.count:
-            del level.shapes[job.shape]
-        if job.shape.multi:
-            level.multi.remove(job)
-        level.may_evict -= may_evict
-        if not level.shapes:
+        level.remove(job)
+        if not level.count:
             del self.levels[job.level]
         del self.by_id[job.id]
         if len(self._by_age) > 64 + 2 * len(self.by_id):

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Fate(StrEnum):
@@ -25,8 +26,7 @@ Happening = tuple[int, str, str, tuple[str, ...]]
 job stands the node or GPU."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobOutcome:
+class JobOutcome(NamedTuple):
     """A job's times in ms; None for what has not happened. ``runs_ms``: the work it had to do. ``lost_gpu_ms``: GPU
     time it held without getting on: work done again, restoring, and being saved."""
 
