@@ -102,7 +102,8 @@ class Cycle:
             scheduler.enqueue(queued.job)
             return
         self.refresh(queued.shape)
-        place = find(room, queued.shape.wanted, self.bookings.pins(queued.owner[1], queued.duration_ms))
+        pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
+        place = find(room, queued.shape.wanted, pins, span=self._span(queued))
         if place is not None:
             scheduler.unnominate(nominee)
             self.unnominations.append(Unnominate(queued.id))
@@ -230,13 +231,16 @@ class Cycle:
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
         if shape.changes_itself:
             self.refresh(shape)
-        place = find(scheduler.room, shape.wanted, pins)
+        place = find(scheduler.room, shape.wanted, pins, span=self._span(queued))
         if place is None:
             if pins is NO_PINS:
                 shape.cycle, shape.changes, shape.fits_up_to = self.number, scheduler.changes, -1
             return False
         self._start(queued, place)
         return True
+
+    def _span(self, queued: Queued) -> tuple[int, int]:
+        return self.now_ms, self.now_ms + queued.duration_ms
 
     def _start(self, queued: Queued, gpus: list[int], *, nominated: bool = False) -> None:
         scheduler = self.scheduler

@@ -24,6 +24,17 @@ class Releases:
         self.log: list[int] = []  # cells
         self.sooner = self.version = 0
         self.forecasts: dict[tuple[View, int, int], Forecast] = {}
+        self._latest: dict[int, int] = {}  # by cell
+        room.latest = self.latest
+
+    def latest(self, cell: int) -> int:
+        """By when all GPUs of the cell that take work are free; 0 for now."""
+        found = self._latest.get(cell)
+        if found is None:
+            first = self.inventory.first[cell]
+            instants = [instant for instant in self.at[first : first + self.inventory.size[cell]] if instant < NEVER]
+            found = self._latest[cell] = max(instants, default=0)
+        return found
 
     def set(self, gpus: list[int], instant: int, now_ms: int) -> None:
         """These GPUs are free by ``instant``."""
@@ -39,6 +50,7 @@ class Releases:
             if cell != last:
                 last = cell
                 log.append(cell)
+                self._latest.pop(cell, None)
         if len(log) > 8192:
             for forecast in self.forecasts.values():
                 forecast.sync()

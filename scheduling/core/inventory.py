@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from scheduling.core.preference import SMALL, kind_of
+
 if TYPE_CHECKING:
     from scheduling.core.pool import Gpu, Node
 
@@ -59,6 +61,10 @@ class Inventory:
         self.is_split = self.split_bits != 0
         self.largest_group = max(
             (size for size, group in zip(self.size, self.group_of, strict=True) if group != ""), default=0
+        )
+        self.has_small_groups = any(
+            kind_of(size, self.largest_group, loose=group == "") == SMALL
+            for size, group in zip(self.size, self.group_of, strict=True)
         )
         self.largest_node = max((sum(self.size[cell] for cell in cells) for cells in self.cells_of), default=0)
 

@@ -9,24 +9,24 @@ from scheduling.core.bits import places_in
 from scheduling.core.gangs import find_gang, find_spread, has_nodes, is_possible
 from scheduling.core.preference import MIXED
 from scheduling.core.room import NO_PINS, Pins, Room, Wanted
-from scheduling.core.view import View, tier_of
+from scheduling.core.view import Span, View, tier_of
 
 
-def find(room: Room, wanted: Wanted, pins: Pins = NO_PINS) -> list[int] | None:
+def find(room: Room, wanted: Wanted, pins: Pins = NO_PINS, *, span: Span | None = None) -> list[int] | None:
     """The GPUs (by index, node by node) the job is best placed on, or None when it doesn't fit now.
 
-    ``pins`` are left out. Preferred rules are dropped from the lightest on. An exclusive job gets a whole group: its
-    own GPUs first.
+    ``pins`` are left out; ``span`` is the time it would run, where it is to start there. Preferred rules are dropped
+    from the lightest on. An exclusive job gets a whole group: its own GPUs first.
     """
     if wanted.count > room.free_count:
         return None
     if not wanted.is_plain:
         for wishes in range(len(wanted.wishes), 0, -1):
-            place = _find(room, wanted, pins, wishes=wishes)
+            place = _find(room, wanted, pins, wishes=wishes, span=span)
             if place is not None:
                 return place
-        return _find(room, wanted, pins, wishes=0)
-    return on_one_node(room, room.view(wanted), wanted, pins)
+        return _find(room, wanted, pins, wishes=0, span=span)
+    return on_one_node(room, room.view(wanted), wanted, pins, span=span)
 
 
 def is_told_by_counts(room: Room, wanted: Wanted) -> bool:
@@ -63,23 +63,23 @@ def is_out_of_question(room: Room, wanted: Wanted) -> bool:
     return False
 
 
-def _find(room: Room, wanted: Wanted, pins: Pins, *, wishes: int) -> list[int] | None:
+def _find(room: Room, wanted: Wanted, pins: Pins, *, wishes: int, span: Span | None) -> list[int] | None:
     if wanted.is_gang:
         return find_gang(room, wanted, pins, wishes=wishes)
     view = room.view(wanted, wishes=wishes)
     if wanted.exclusive:
         return _whole_group(room, view, wanted, pins)
-    place = on_one_node(room, view, wanted, pins)
+    place = on_one_node(room, view, wanted, pins, span=span)
     if place is None and wanted.request.allow_span:
         return find_spread(room, view, wanted, pins)
     return place
 
 
-def on_one_node(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | None:
+def on_one_node(room: Room, view: View, wanted: Wanted, pins: Pins, *, span: Span | None = None) -> list[int] | None:
     """GPUs of one cell, or, for a job that needs no NVLink, of several cells of one node."""
     need = wanted.need
     claimed = 0 if room.claims is None else room.claims.against(wanted)
-    cell = view.best_cell(need, nvlink=wanted.nvlink, pins=pins, claimed=claimed)
+    cell = view.best_cell(need, nvlink=wanted.nvlink, pins=pins, claimed=claimed, span=span)
     if cell is not None:
         mask = room.free[cell] & view.eligible[cell] & ~pins.cells.get(cell, 0)
         return take_from_cell(room, cell, mask, need=need)

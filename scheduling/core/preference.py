@@ -23,7 +23,7 @@ def kind_of(size: int, largest: int, *, loose: bool) -> int:
 def preference(
     prefer: str, *, kind: int, whole: bool, size: int, tier: int, free: int, need: int, claimed: int = 0
 ) -> Preference:
-    """How good a cell is; ties go to the lowest index.
+    """How good a cell is; ties go to the lowest index, or, where no group is small, see ``View.best_cell``.
 
     ``whole``: all of its ``size`` GPUs are free; ``tier``: the memory size in MiB of the GPUs it would give, ``MIXED``
     for several; ``free``: how many suitable ones are free; ``need``: how many the job takes; ``claimed``: 1 when others

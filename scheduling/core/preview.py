@@ -62,7 +62,8 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
         cycle.refresh(queued.shape)
         bookings = explainer.bookings(queued)
         pins = bookings.pins(queued.owner[1], queued.duration_ms)
-        place = find(scheduler.room, queued.shape.wanted, pins)
+        span = cycle.now_ms, cycle.now_ms + queued.duration_ms
+        place = find(scheduler.room, queued.shape.wanted, pins, span=span)
         victims: tuple[Held, ...] = ()
         if place is None and scheduler.may_evict(job):
             choice = choose_victims(scheduler, bookings, queued, pins=pins, now_ms=cycle.now_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from scheduling.core.claims import Claims, Suited
 from scheduling.core.pool import Pool
@@ -73,7 +73,8 @@ class Wanted:
 class Room:
     """Which GPUs are free. ``free`` and ``usable`` are masks per cell; ``log`` has (cell, free before) per change.
 
-    ``opened`` counts how often any have become free.
+    ``opened`` counts how often any have become free. ``latest``: by when a cell's GPUs are all expected to be free,
+    where that is known.
     """
 
     def __init__(self, pool: Pool, *, usable: frozenset[str], prefer: str = "whole_groups") -> None:
@@ -88,6 +89,7 @@ class Room:
         self.log: list[tuple[int, int]] = []
         self.generation = self.opened = 0
         self.claims: Claims | None = None
+        self.latest: Callable[[int], int] | None = None
         self._views: dict[object, View] = {}
 
     def take(self, cells: dict[int, int]) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.core.preference import CLAIMED_AT, MIXED, Preference, kind_of, preference
+from scheduling.core.bits import places_in
+from scheduling.core.preference import CLAIMED_AT, LARGE, MIXED, Preference, kind_of, preference
 
 if TYPE_CHECKING:
     from scheduling.core.room import Pins, Room
 
 Found = tuple[Preference, int]
+Span = tuple[int, int]
+"""From when until when a job would run, in ms."""
 
 
 class View:
@@ -184,10 +187,14 @@ class View:
                 return True
         return False
 
-    def best_cell(self, need: int, *, nvlink: bool, pins: Pins, claimed: int = 0) -> int | None:
+    def best_cell(
+        self, need: int, *, nvlink: bool, pins: Pins, claimed: int = 0, span: Span | None = None
+    ) -> int | None:
         """The cell a job of ``need`` GPUs is best placed in, leaving out the pinned GPUs; None if there is none.
 
-        ``claimed``: the cells, as bits, that others need more.
+        ``claimed``: the cells, as bits, that others need more. ``span``: the time it would run. With it, of equally good
+        large groups that one is taken whose jobs end with it, unless the pool has small groups: those take most of
+        what would break large ones, and lining up the rest gains large jobs less than it costs all others.
         """
         if not self.may_fit(need, nvlink=nvlink):
             return None
@@ -198,7 +205,41 @@ class View:
             found = self._judge(cell, need, nvlink=nvlink, pins=pins, claimed=claimed >> cell & 1)
             if found is not None and (best is None or found < best):
                 best = found
-        return None if best is None else best[1]
+        if best is None:
+            return None
+        if span is None or not self._aligns or best[0][:2] != (LARGE, 0):
+            return best[1]
+        return self._aligned(best[0], need, nvlink=nvlink, pins=pins, claimed=claimed, span=span)
+
+    @property
+    def _aligns(self) -> bool:
+        room = self._room
+        return room.latest is not None and room.prefer == "whole_groups" and not room.inventory.has_small_groups
+
+    def _aligned(self, best: Preference, need: int, *, nvlink: bool, pins: Pins, claimed: int, span: Span) -> int:
+        """Of the cells that are equally good the one whose jobs the new one outlasts the least.
+
+        So that a cell is whole again soon. Of those that it doesn't outlast: the one with the least time between the
+        two ends, then the lowest index.
+        """
+        at = CLAIMED_AT[self._room.prefer]
+        bits = 0
+        for key, codes in self._orders[(need, nvlink)]:
+            if key[:at] == best[:at] and key[at + 1 :] == best[at + 1 :]:
+                for code in codes:
+                    bits |= self._bits[code]
+        cells = places_in(bits & ~pins.cell_bits & (claimed if best[at] else ~claimed))
+        for cell in (*pins.cells, *self._mixed):
+            found = self._judge(cell, need, nvlink=nvlink, pins=pins, claimed=claimed >> cell & 1)
+            if found is not None and found[0] == best:
+                cells.append(cell)
+        if len(cells) == 1:
+            return cells[0]
+        latest = self._room.latest
+        assert latest is not None  # noqa: S101  :meth:`_aligns`
+        now, until = span
+        ends = [(max(latest(cell), now), cell) for cell in cells]
+        return min((max(0, until - end), abs(end - until), cell) for end, cell in ends)[2]
 
     def _best_unpinned(self, need: int, *, nvlink: bool, hidden: int, claimed: int) -> Found | None:
         order = self._orders.get((need, nvlink))

@@ -146,8 +146,20 @@ class Cycle:
     def place(self, job: WaitingJob) -> Found | None:
         """Where the job could start now."""
         able, free, rung = self.eligible(job), self.free - self.blocked(job), self.only_rung(job)
-        claimed = self.claimed(job)
-        return find(self.ground, job.request, self.policy, free=free, eligible=able, rung=rung, claimed=claimed)
+        return find(
+            self.ground,
+            job.request,
+            self.policy,
+            free=free,
+            eligible=able,
+            rung=rung,
+            claimed=self.claimed(job),
+            outlasts_ms=lambda cell: self._outlasts_ms(job, cell),
+        )
+
+    def _outlasts_ms(self, job: WaitingJob, cell: Iterable[str]) -> float:
+        ends = [end for end in map(self._release, cell) if end < math.inf]
+        return job.remaining_s * 1000 + self.now - max([self.now, *ends])
 
     def claimed(self, job: WaitingJob) -> set[str]:
         """The GPUs that waiting jobs with required rules need and this job, which has others, would take from them."""

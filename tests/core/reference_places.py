@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from scheduling.core.lifecycle import GpuState
@@ -73,7 +73,8 @@ class Found:
 class Question:
     """What is looked for where. ``free`` are the GPUs nobody has and nothing pins, ``able`` those of them that suit.
 
-    ``claimed``: GPUs that others who wait can do without less easily.
+    ``claimed``: GPUs that others who wait can do without less easily. ``outlasts_ms``: by how long the job would run
+    on when all that runs on these GPUs has ended, negative when it ends before; None where that plays no part.
     """
 
     ground: Ground
@@ -82,6 +83,13 @@ class Question:
     free: frozenset[str]
     able: frozenset[str]
     claimed: frozenset[str] = frozenset()
+    outlasts_ms: Callable[[Sequence[str]], float] | None = None
+
+    @property
+    def lines_up(self) -> bool:
+        """Whether no NVLink group is so small that single GPUs are at home there: then their ends are to agree."""
+        sizes = [len(cell) for (_, group), cell in self.ground.cells.items() if group is not None]
+        return self.policy.prefer == "whole_groups" and all(size > max(sizes) / 4 for size in sizes)
 
     @property
     def is_exclusive(self) -> bool:
@@ -99,12 +107,15 @@ def find(
     eligible: Collection[str],
     rung: str | None = None,
     claimed: Collection[str] = (),
+    outlasts_ms: Callable[[Sequence[str]], float] | None = None,
 ) -> Found | None:
     """The place the rules choose, or None. ``rung``: the only one a gang that holds out for it may lie on."""
     wishes = request.preferred_terms
     for count in range(len(wishes), -1, -1):
         wished = ground.where(eligible, wishes[:count]) & set(free)
-        question = Question(ground, request, policy, frozenset(free), frozenset(wished), frozenset(claimed))
+        question = Question(
+            ground, request, policy, frozenset(free), frozenset(wished), frozenset(claimed), outlasts_ms
+        )
         if request.is_gang:
             place = _gang(question, rung)
         else:
@@ -143,8 +154,12 @@ def _one_node(question: Question) -> Found | None:
         breaks = group is not None and not is_broken and len(cell) > need
         size, memory, rank = (breaks, len(cell) if breaks else 0), tier(ground, gpus, need), ground.rank[node]
         claimed = any(uuid in question.claimed for uuid in cell)
+        apart = (0.0, 0.0)
+        if question.outlasts_ms is not None and question.lines_up and kind == 2 and not breaks:
+            outlasts_ms = question.outlasts_ms(cell)
+            apart = (max(0, outlasts_ms), abs(outlasts_ms))
         key: tuple[object, ...] = {
-            "whole_groups": (kind, size, claimed, memory, len(gpus), rank, group or ""),
+            "whole_groups": (kind, size, claimed, memory, len(gpus), apart, rank, group or ""),
             "smallest_memory": (claimed, memory, kind, size, len(gpus), rank, group or ""),
             "best_fit": (claimed, memory, len(gpus), rank, group or ""),
         }[question.policy.prefer]

@@ -52,6 +52,27 @@ def test_a_group_that_a_job_fills_exactly_is_not_broken_by_it():
     assert placed(the_pool, job("1", 2, nvlink=True), running=[live("r", "n0/0")]) == {"1": ["n1/0", "n1/1"]}
 
 
+@pytest.mark.parametrize(
+    ("first_s", "second_s", "lies_on"),
+    [(600, 900, "n1"), (900, 600, "n0"), (3600, 3000, "n1"), (3000, 3600, "n0"), (600, 600, "n0")],
+    ids=["outlasts it less", "outlasts it less there", "ends sooner after it", "ends sooner after it there", "equal"],
+)
+def test_of_equally_tight_groups_that_is_taken_whose_jobs_end_with_it(first_s, second_s, lies_on):
+    running = [live("a", "n0/0", seconds=first_s), live("b", "n1/0", seconds=second_s)]
+    assert placed(groups(2, 4), job("1", seconds=1800), running=running) == {"1": [f"{lies_on}/1"]}
+
+
+def test_the_tightest_group_comes_before_the_one_that_ends_with_it():
+    running = [live("a", "n0/0", "n0/1", seconds=60), live("b", "n1/0", seconds=1800)]
+    assert placed(groups(2, 4), job("1", seconds=1800), running=running) == {"1": ["n0/2"]}
+
+
+def test_where_small_groups_take_the_single_gpus_ends_are_not_lined_up():
+    the_pool = pool(*(gpus(f"n{n}", 8, group=f"g{n}") for n in (0, 1)), gpus("n2", 2, group="g2"))
+    running = [live("a", "n0/0", seconds=60), live("b", "n1/0", seconds=1800), live("c", "n2/0", "n2/1")]
+    assert placed(the_pool, job("1", seconds=1800), running=running) == {"1": ["n0/1"]}
+
+
 def test_d15_several_jobs_share_a_group():
     jobs = [job("1", 2, at=1, nvlink=True), job("2", 2, at=2, nvlink=True)]
     assert placed(groups(1, 4), *jobs) == {"1": ["n0/0", "n0/1"], "2": ["n0/2", "n0/3"]}
