@@ -13,6 +13,7 @@ import numpy as np
 from django.contrib.auth import get_user_model
 from safetensors.numpy import save
 
+from scheduling.models import Attempt
 from scheduling.services import artifacts, jobs, pool, tick
 from scheduling.services.jobs import Accepted
 from scheduling.store import seed
@@ -198,7 +199,8 @@ def running(actor: Actor, models: Iterable[str], *, now: datetime = NOON, node: 
     """A submitted job that was granted, claimed and started."""
     job = submitted(actor, merge_body(models, **kw), now=now)
     ticked(now)
-    wanted = beat(node, now=now)["desired"][-1]
+    granted = str(Attempt.objects.get(job_id=job, ended_at__isnull=True).pk)
+    wanted = next(each for each in beat(node, now=now)["desired"] if each["attempt"] == granted)
     launch = pool.claim(node, wanted["attempt"], wanted["epoch"], now)
     beat(node, now=now, reports=[{"type": "started", "attempt": wanted["attempt"], "epoch": wanted["epoch"], "pid": 1}])
     return Running(job, wanted["attempt"], wanted["epoch"], node, launch["gpus"])

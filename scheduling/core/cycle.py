@@ -13,7 +13,7 @@ from scheduling.core.bookings import NEVER, Booking, Bookings
 from scheduling.core.ordering import Source, rank_key
 from scheduling.core.placement import find, fits, is_out_of_question, is_told_by_counts
 from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Scores, Start, Unnominate
-from scheduling.core.preemption import choose_victims
+from scheduling.core.preemption import Choice, cheapest, choose_victims, evictable
 from scheduling.core.promises import Promise, Promises, new_promise
 from scheduling.core.room import NO_PINS
 from scheduling.core.turns import Turns
@@ -108,6 +108,30 @@ class Cycle:
             scheduler.unnominate(nominee)
             self.unnominations.append(Unnominate(queued.id))
             self._start(queued, place)
+        elif not nominee.again and self._is_late(nominee):
+            self._plan_again(nominee)
+
+    def _is_late(self, nominee: Nominee) -> bool:
+        """Whether a victim has not left in the time it had to save."""
+        holder = self.scheduler.holder
+        held = [each for gpu in nominee.gpus if (each := holder[gpu]) is not None]
+        return any(each.preempting and each.stop_by_ms is not None and each.stop_by_ms <= self.now_ms for each in held)
+
+    def _plan_again(self, nominee: Nominee) -> None:
+        """The one new plan without the victim that did not save (D8); without another legal set all stays as it is.
+
+        Whoever enforces the graces then stops that victim for good.
+        """
+        scheduler = self.scheduler
+        scheduler.unnominate(nominee)
+        queued = scheduler.enqueue(nominee.queued.job)
+        pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
+        choice = cheapest(scheduler, queued, evictable(scheduler, queued), pins=pins, now_ms=self.now_ms)
+        if choice is None:
+            scheduler.nominate(queued, nominee.gpus, deadline_ms=nominee.deadline_ms)
+            return
+        self.unnominations.append(Unnominate(queued.id))
+        self._ask_to_leave(queued, choice, again=True)
 
     # The queue
 
@@ -338,6 +362,11 @@ class Cycle:
         if choice is None:
             self._fruitless.add(key)
             return False
+        self._ask_to_leave(queued, choice)
+        return True
+
+    def _ask_to_leave(self, queued: Queued, choice: Choice, *, again: bool = False) -> None:
+        scheduler = self.scheduler
         policy = scheduler.policy
         grace = max(policy.grace_s(held.owner[0]) for held in choice.victims)
         deadline = self.now_ms + round((grace + policy.evict.nomination_slack_s) * 1000)
@@ -349,9 +378,8 @@ class Cycle:
             scheduler.asked_to_stop(held)
         if self._with_scores:
             self.scores[queued.id] = scheduler.share.scores(queued.owner, queued.level)
-        scheduler.nominate(queued, choice.gpus, deadline_ms=deadline)
-        self.nominations.append(Nominate(queued.id, scheduler.inventory.names(choice.gpus), deadline))
-        return True
+        scheduler.nominate(queued, choice.gpus, deadline_ms=deadline, again=again)
+        self.nominations.append(Nominate(queued.id, scheduler.inventory.names(choice.gpus), deadline, again))
 
     # Afterwards
 

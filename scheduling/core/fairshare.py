@@ -179,13 +179,15 @@ class FairShare:
             else:
                 self._this_cycle.append(run)
 
-    def stop(self, run: Run) -> None:
-        """``run`` uses nothing from now on; what it used fades from here."""
+    def stop(self, run: Run, lost: Iterable[tuple[int, int]] = ()) -> None:
+        """``run`` uses nothing from now on; what it used, but for the stretches it ``lost``, fades from here."""
         clock, now = self.clock, self.clock.now_ms
         if run.ending:
             self._stop_ending(run)
         del self._runs[run]
         used = interval(run.micro / MICRO, run.start_ms, now, now, half_life_ms=clock.half_life_ms)
+        for since, until in lost:
+            used -= interval(run.micro / MICRO, since, until, now, half_life_ms=clock.half_life_ms)
         for entity in run.entities:
             entity.tick = -1
             entity.micro -= run.micro

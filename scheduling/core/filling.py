@@ -55,4 +55,4 @@ def _renominate(scheduler: Scheduler, nomination: Nomination) -> None:
         return
     known = scheduler.inventory.gpu_at
     gpus = [known[gpu] for gpu in nomination.gpus if gpu in known]
-    scheduler.nominate(queued, gpus, deadline_ms=nomination.deadline_ms)
+    scheduler.nominate(queued, gpus, deadline_ms=nomination.deadline_ms, again=nomination.again)

@@ -20,6 +20,7 @@ MAX_COUNT = 2**62
 MAX_XIDS = 256
 RECOVERY_WORDS = {1: "reset it", 2: "reboot its node", 3: "drain its peers", 4: "drain and reset it"}
 PEERS_ONLY = 3
+SHOWN = ("utilization", "memory_used_mib", "memory_mib", "temperature_c", "temperature_limit_c", "power_w", "ecc")
 # These errors say that nobody can talk to the device: a job on it can't save what it holds.
 SILENT_FAULTS = ("missing", "hung", "lost")
 
@@ -91,10 +92,9 @@ def read(row: Mapping[str, object]) -> Sample:
             return None
         return None if value is None else int(value)
 
-    error = row.get("error")
     return Sample(
-        error=str(error)[:300] if error else "",
-        fault=str(row.get("fault") or "")[:20],
+        error=_text(row.get("error"), 300),
+        fault=_text(row.get("fault"), 20),
         memory_mib=whole("memory_mib", 1, 2**31 - 1),
         temperature_c=number("temperature_c", COLDEST_C, HOTTEST_C),
         temperature_limit_c=number("temperature_limit_c", 1, HOTTEST_C),
@@ -122,7 +122,26 @@ def _xids(value: object, wrong: list[str]) -> tuple[int, ...]:
 def _canary(value: object) -> CanaryResult | None:
     if not isinstance(value, Mapping):
         return None
-    return CanaryResult(value.get("passed") is True, str(value.get("detail") or "")[:300])
+    return CanaryResult(value.get("passed") is True, _text(value.get("detail"), 300))
+
+
+def _text(value: object, limit: int) -> str:
+    """The text as every database can hold it."""
+    if not value:
+        return ""
+    return str(value)[:limit].replace("\x00", "").encode("utf-8", "backslashreplace").decode()
+
+
+def tidy(row: Mapping[str, object]) -> dict[str, object]:
+    """What is kept of a report's row to be shown: the metrics that are numbers, and the error."""
+    shown: dict[str, object] = {"uuid": _text(row.get("uuid"), 80)}
+    for name in SHOWN:
+        value = row.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_COUNT:
+            shown[name] = value
+    if row.get("error"):
+        shown["error"] = _text(row.get("error"), 300)
+    return shown
 
 
 def failures(sample: Sample, *, memory_mib: int, ecc_before: int | None) -> tuple[Failure, ...]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from scheduling.core.fairshare import Owner, Run
 from scheduling.core.lifecycle import JobState
 from scheduling.core.resources import GroupRule
-from scheduling.core.snapshot import ALWAYS_SAVED, LiveAttempt, WaitingJob
+from scheduling.core.snapshot import ALWAYS_SAVED, RESTORE_S, LiveAttempt, WaitingJob
 from scheduling.core.waiting import Queued
 
-RESTORE_S = 120
 # A job past its max_duration is about to be ended: its GPUs are expected a minute from now.
 OVERDUE_MS = 60_000
 
@@ -74,12 +73,16 @@ class Held:
 
 
 class Nominee:
-    """A waiting job and the GPUs kept for it until ``deadline_ms``; ``charged`` millionths of GPU-ms it may use."""
+    """A waiting job and the GPUs kept for it until ``deadline_ms``; ``charged`` millionths of GPU-ms it may use.
 
-    __slots__ = ("cells", "charged", "deadline_ms", "gpus", "queued")
+    ``again``: it has made its one new plan (D8).
+    """
+
+    __slots__ = ("again", "cells", "charged", "deadline_ms", "gpus", "queued")
 
     def __init__(
-        self, queued: Queued, gpus: list[int], cells: dict[int, int], *, deadline_ms: int, charged: int
+        self, queued: Queued, gpus: list[int], cells: dict[int, int], *, deadline_ms: int, charged: int, again: bool
     ) -> None:
+        self.again = again
         self.queued, self.gpus, self.cells = queued, gpus, cells
         self.deadline_ms, self.charged = deadline_ms, charged

@@ -90,11 +90,15 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Keep exactly these GPUs, free ones and those of the victims, for the job until ``deadline_ms``."""
+    """Keep exactly these GPUs, free ones and those of the victims, for the job until ``deadline_ms``.
+
+    ``again``: instead of a plan before, a victim of which did not save in time (D8).
+    """
 
     job: str
     gpus: tuple[str, ...]
     deadline_ms: int
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,13 +61,18 @@ def choose_victims(
     candidates = evictable(scheduler, queued)
     if not candidates:
         return None
-    choice = _Search(scheduler, queued, candidates, pins=pins, now_ms=now_ms).best()
+    choice = cheapest(scheduler, queued, candidates, pins=pins, now_ms=now_ms)
     if choice is None:
         return None
     asked = Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
     by_itself = earliest(scheduler.room, scheduler.releases, bookings, asked)
     saved_by = now_ms + max(grace_ms(scheduler, held) for held in choice.victims)
     return None if by_itself is not None and by_itself[0] <= saved_by else choice
+
+
+def cheapest(scheduler: Scheduler, queued: Queued, candidates: list[Held], *, pins: Pins, now_ms: int) -> Choice | None:
+    """The cheapest set of the candidates that makes room; None when none does."""
+    return _Search(scheduler, queued, candidates, pins=pins, now_ms=now_ms).best() if candidates else None
 
 
 def cost_of(scheduler: Scheduler, held: Held, *, queue: str, now_ms: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ building: at any point it decides what one built anew would decide.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from scheduling.core.bookings import NEVER
@@ -23,7 +23,7 @@ from scheduling.core.plan import Plan
 from scheduling.core.reclaim import TakenBack
 from scheduling.core.room import Room
 from scheduling.core.shapes import Shapes
-from scheduling.core.snapshot import Snapshot, WaitingJob
+from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.core.waiting import Queued, Waiting
 
 NOTHING_TAKEN_BACK = TakenBack((), (), frozenset(), ())
@@ -137,7 +137,7 @@ class Scheduler:
 
     def may_evict(self, job: WaitingJob) -> bool:
         """Whether the job has the right to evict others at all."""
-        return self.can_preempt and (job.queue, job.level) in self._preemptors
+        return self.can_preempt and job.may_evict and (job.queue, job.level) in self._preemptors
 
     def withdraw(self, job_id: str) -> None:
         """The job waits no more: it was cancelled or held. Unknown ids change nothing."""
@@ -155,8 +155,11 @@ class Scheduler:
         if job is not None:
             self.share.leave(job.owner)
 
-    def ended(self, job_id: str, now_ms: int) -> None:
-        """The live job has released its GPUs, and what it consumed is settled. Unknown ids change nothing."""
+    def ended(self, job_id: str, now_ms: int, lost: Iterable[tuple[int, int]] = ()) -> None:
+        """The live job has released its GPUs, and what it consumed is settled. Unknown ids change nothing.
+
+        ``lost``: the stretches of its time, in ms, that are given back to it (D6).
+        """
         held = self.live.pop(job_id, None)
         if held is None:
             return
@@ -164,33 +167,29 @@ class Scheduler:
         self.changes += 1
         if self.share.clock.now_ms != now_ms:
             self.share.move(now_ms)
-        self.share.stop(held.run)
+        self.share.stop(held.run, lost)
         self.share.leave(held.owner)
         self.groups.stop(job_id)
         for gpu in held.gpus:
             self.holder[gpu] = None
         self._vacate(held.gpus, held.cells)
 
-    def saved(self, job_id: str, saved_ms: int) -> None:
-        """The live job has made a checkpoint at that instant."""
-        if job_id in self.live:
-            self.live[job_id].saved_ms = saved_ms
-
-    def identify(self, job_id: str, attempt: str, *, epoch: int) -> None:
-        """The live job's attempt got this id and epoch."""
-        if job_id in self.live:
-            self.live[job_id].attempt, self.live[job_id].epoch = attempt, epoch
-
-    def started(self, job_id: str, started_ms: int, *, end_ms: int) -> None:
-        """The live job has begun to run, until ``end_ms`` at the latest."""
-        held = self.live.get(job_id)
+    def learn(self, attempt: LiveAttempt) -> None:
+        """The live job is as its attempt is now: started, saved, asked to stop. An unknown job changes nothing."""
+        held = self.live.get(attempt.job)
         if held is None:
             return
         self.quiet = None
-        held.running, held.started_ms, held.end_ms = True, started_ms, end_ms
-        self.share.retime(held.run, end_ms)
+        end_ms, stop_by_ms = held.end_ms, held.stop_by_ms
+        held.attempt, held.epoch = attempt.attempt, attempt.epoch
+        held.as_in(attempt)
+        if attempt.end_ms != end_ms:
+            held.end_ms = attempt.end_ms
+            self.share.retime(held.run, attempt.end_ms)
+            heapq.heappush(self.ends, (attempt.end_ms, held.id))
+        if held.stop_by_ms != stop_by_ms and held.stop_by_ms is not None:
+            heapq.heappush(self.ends, (held.stop_by_ms, held.id))
         self.foresee(held)
-        heapq.heappush(self.ends, (end_ms, job_id))
 
     def use(self, usable: frozenset[str]) -> None:
         """Exactly these GPUs take new work from now on."""
@@ -315,11 +314,11 @@ class Scheduler:
         self.waiting.remove(queued)
         self.claims.change(queued.shape.wanted, -1)
 
-    def nominate(self, queued: Queued, gpus: list[int], *, deadline_ms: int) -> None:
+    def nominate(self, queued: Queued, gpus: list[int], *, deadline_ms: int, again: bool = False) -> None:
         """The GPUs, free or still held by others, are kept for the job; it is charged for them from now on."""
         cells = self.inventory.cells_of_gpus(gpus)
         charged = self.billing_of(gpus) * queued.duration_ms
-        self.nominees[queued.id] = Nominee(queued, gpus, cells, deadline_ms=deadline_ms, charged=charged)
+        self.nominees[queued.id] = Nominee(queued, gpus, cells, deadline_ms=deadline_ms, charged=charged, again=again)
         free = {cell: mask & self.room.free[cell] for cell, mask in cells.items()}
         self.room.take({cell: mask for cell, mask in free.items() if mask})
         for cell, mask in cells.items():

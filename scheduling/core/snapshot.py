@@ -10,6 +10,7 @@ from scheduling.core.policy import Policy
 from scheduling.core.pool import Pool
 from scheduling.core.resources import GroupRule, ResourceRequest
 
+RESTORE_S = 120  # until it is measured (D10)
 ALWAYS_SAVED = 1 << 62  # ``saved_ms`` of an attempt that loses nothing whenever it is stopped
 
 
@@ -21,6 +22,7 @@ class WaitingJob:
     instant (the pause after an infrastructure failure); ``not_before_ms``: not before this one (its owner says so);
     ``start_by_ms``: if it has not started by then it is not to start at all. ``avoid_*``: where it was lost before.
     ``group``: the group of jobs it belongs to. ``recent_preemptions``: how often it was preempted in 24 hours.
+    ``may_evict``: False while it is kept from a right that the rules give its level (D10).
     """
 
     id: str
@@ -40,6 +42,7 @@ class WaitingJob:
     group: str | None = None
     preemptible: bool = True
     recent_preemptions: int = 0
+    may_evict: bool = True
 
     @property
     def owner(self) -> tuple[str, str, str]:
@@ -85,7 +88,7 @@ class LiveAttempt:
     saved_ms: int | None = None
     checkpoint_interval_s: int = 0
     save_s: float | None = None
-    restore_s: int = 120
+    restore_s: int = RESTORE_S
     recent_preemptions: int = 0
     billing_micro: int | None = None
     stop_by_ms: int | None = None
@@ -105,11 +108,15 @@ class LiveAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """GPUs that are being freed for a waiting job that evicts their holders; it ends at ``deadline_ms``."""
+    """GPUs that are being freed for a waiting job that evicts their holders; it ends at ``deadline_ms``.
+
+    ``again``: it is the one new plan that is made when a victim did not save in time (D8).
+    """
 
     job: str
     gpus: tuple[str, ...]
     deadline_ms: int
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

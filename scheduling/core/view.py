@@ -192,7 +192,7 @@ class View:
     ) -> int | None:
         """The cell a job of ``need`` GPUs is best placed in, leaving out the pinned GPUs; None if there is none.
 
-        ``claimed``: the cells, as bits, that others need more. ``span``: the time it would run. With it, of equally good
+        ``claimed``: the cells, as bits, that others need more. ``span``: when it would run. With it, of equally good
         large groups that one is taken whose jobs end with it, unless the pool has small groups: those take most of
         what would break large ones, and lining up the rest gains large jobs less than it costs all others.
         """

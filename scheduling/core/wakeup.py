@@ -18,6 +18,10 @@ def instants(scheduler: Scheduler, gone: frozenset[str]) -> list[int]:
         return found
     for window in scheduler.windows:
         found += [window.start_ms, window.end_ms]
+    if scheduler.nominees:
+        found += [
+            held.stop_by_ms for held in scheduler.live.values() if held.preempting and held.stop_by_ms is not None
+        ]
     found += [held.end_ms for held in scheduler.live.values() if held.id not in gone]
     aged_ms = round(scheduler.policy.backfill.aged_after_s * 1000)
     youngest = scheduler.waiting.first_since(scheduler.share.clock.now_ms - aged_ms)

@@ -1,7 +1,7 @@
 """What is stored: fields, constraints, cheap properties. Written by ``store`` alone (policy: by the admin)."""
 
 from scheduling.models.access import ApiToken, IdempotencyKey
-from scheduling.models.allocations import Allocation, Attempt, AttemptNode, LogChunk, MetricPoint
+from scheduling.models.allocations import Allocation, Attempt, AttemptNode, LogChunk, LostWork, MetricPoint
 from scheduling.models.artifacts import Artifact, ArtifactParent, JobOutput, ProjectBlob, Upload
 from scheduling.models.events import Availability, Event, SchedulerState
 from scheduling.models.fairshare import (
@@ -38,6 +38,7 @@ __all__ = [
     "JobOutput",
     "Level",
     "LogChunk",
+    "LostWork",
     "Membership",
     "MetricPoint",
     "Node",

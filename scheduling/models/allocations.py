@@ -26,6 +26,11 @@ class Attempt(models.Model):
     action = models.CharField(max_length=4, default="run", choices=[(a, a) for a in ("run", "stop", "kill")])
     why = models.CharField(max_length=12, blank=True, default="")
     stop_by = models.DateTimeField(null=True, help_text="the end of the grace")
+    asked_at = models.DateTimeField(null=True, help_text="when it was asked to stop, for the first time")
+    evicted_for = models.ForeignKey(
+        "Job", null=True, on_delete=models.SET_NULL, related_name="+", help_text="the job that is to get its GPUs"
+    )
+    resumed_at = models.DateTimeField(null=True, help_text="when it got on from the checkpoint it began with")
     outcome = models.CharField(max_length=12, blank=True, default="", choices=[(o, o) for o in OUTCOMES])
     exit_code = models.IntegerField(null=True)
     error = models.TextField(blank=True, default="")
@@ -33,7 +38,11 @@ class Attempt(models.Model):
 
     class Meta:
         ordering = ["job", "number"]
-        indexes = [models.Index(fields=["ended_at"], name="attempt_by_end")]
+        indexes = [
+            models.Index(fields=["ended_at"], name="attempt_by_end"),
+            models.Index(fields=["ended_at"], condition=Q(why="preempt"), name="attempt_evicted"),
+            models.Index(fields=["resumed_at"], condition=Q(resumed_at__isnull=False), name="attempt_resumed"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["job"], condition=Q(ended_at__isnull=True), name="one_live_attempt_per_job"
@@ -88,6 +97,28 @@ class Allocation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.gpu_id} by {self.attempt_id}"
+
+
+class LostWork(models.Model):
+    """GPU time that an attempt held in vain for no fault of its job's, by cause; it is given back in fair share (D6).
+
+    The last stretch, since its newest checkpoint, has to be done again; the first one went into resuming.
+    """
+
+    CAUSES = ("preempt", "health", "drain", "lost")
+    attempt = models.OneToOneField(Attempt, on_delete=models.CASCADE, related_name="lost_work")
+    cause = models.CharField(max_length=12, choices=[(cause, cause) for cause in CAUSES])
+    at = models.DateTimeField()
+    redo_since = models.DateTimeField(null=True, help_text="from then to its end it worked in vain")
+    resume_until = models.DateTimeField(null=True, help_text="from its grant until then it was resuming")
+    gpu_ms = models.PositiveBigIntegerField(default=0, help_text="both stretches together, times its GPUs")
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        indexes = [models.Index(fields=["at"], name="lost_work_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.gpu_ms} GPU-ms of {self.attempt_id} by {self.cause}"
 
 
 class LogChunk(models.Model):

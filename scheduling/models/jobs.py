@@ -73,6 +73,9 @@ class Job(models.Model):
     app_failures = models.PositiveSmallIntegerField(default=0)
     yields = models.PositiveSmallIntegerField(default=0, help_text="yields in a row without progress")
     ran_ms = models.PositiveBigIntegerField(default=0, help_text="running time of ended attempts")
+    no_evict_until = models.DateTimeField(
+        null=True, help_text="until then it evicts nobody: it evicted the same jobs on the same GPUs again and again"
+    )
     avoid = models.JSONField(
         default=dict, help_text="{nodes: [...], gpus: [...]} where it failed for no fault of its own"
     )
@@ -98,6 +101,9 @@ class Job(models.Model):
             models.Index(fields=["state", "submitted_at", "id"], name="job_by_state"),
             models.Index(fields=["project", "-submitted_at"], name="job_by_project"),
             models.Index(fields=["-submitted_at", "-id"], name="job_newest_first"),
+            models.Index(
+                fields=["no_evict_until"], condition=Q(no_evict_until__isnull=False), name="job_evicts_nobody"
+            ),
         ]
         constraints = [
             models.CheckConstraint(

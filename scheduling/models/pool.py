@@ -46,6 +46,7 @@ class NodeLive(models.Model):
     leaving = models.BooleanField(default=False, help_text="its agent is shutting down; registering again clears it")
     sampled_at = models.DateTimeField(null=True)
     samples = models.JSONField(default=dict, help_text="the newest sample of each GPU, by UUID")
+    health = models.JSONField(default=dict, help_text="what is remembered of each GPU's health, by UUID")
 
     def __str__(self) -> str:
         return f"{self.node_id} at {self.last_heartbeat_at}"
@@ -66,6 +67,7 @@ class Gpu(models.Model):
     )
     failed_checks = models.PositiveSmallIntegerField(default=0)
     why = models.CharField(max_length=200, blank=True, default="", help_text="the reason for the state")
+    state_since = models.DateTimeField(null=True)
     version = models.PositiveBigIntegerField(default=1)
 
     class Meta:

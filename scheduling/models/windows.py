@@ -41,6 +41,7 @@ class Nomination(models.Model):
     job = models.OneToOneField("Job", on_delete=models.CASCADE, related_name="nomination")
     gpus = models.JSONField(help_text="UUIDs")
     deadline = models.DateTimeField()
+    again = models.BooleanField(default=False, help_text="the one new plan, as a victim did not save in time")
 
     def __str__(self) -> str:
         return f"{len(self.gpus)} GPUs for {self.job_id}"

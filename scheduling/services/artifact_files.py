@@ -16,6 +16,7 @@ from django.conf import settings
 from safetensors import SafetensorError, safe_open
 
 CHUNK = 1024 * 1024
+LEAST_FREE = 64 * CHUNK
 
 
 class NoSpace(Exception):
@@ -24,6 +25,15 @@ class NoSpace(Exception):
 
 class CorruptModel(ValueError):
     """A file named ``*.safetensors`` is not one, or is cut off."""
+
+
+def can_store() -> bool:
+    """Whether a checkpoint could be stored now: the directory can be written and is not full (D31)."""
+    try:
+        settings.ARTIFACT_DIR.mkdir(parents=True, exist_ok=True)
+        return os.access(settings.ARTIFACT_DIR, os.W_OK) and shutil.disk_usage(settings.ARTIFACT_DIR).free >= LEAST_FREE
+    except OSError:
+        return False
 
 
 def blob(sha256: str) -> Path:

@@ -15,7 +15,6 @@ from uuid import UUID
 
 from scheduling.core.decide import next_wakeup
 from scheduling.core.feasibility import placeable
-from scheduling.core.lifecycle import JobState
 from scheduling.core.plan import Plan
 from scheduling.core.policy import Policy
 from scheduling.core.reclaim import take_back
@@ -58,12 +57,15 @@ class Kept:
         """The next plan is of an object built anew."""
         self._scheduler = None
 
-    def decide(self, now: datetime, *, epoch: int) -> Decided:
+    def decide(self, now: datetime, *, epoch: int, can_store: bool = True) -> Decided:
         """What this tick does, as ``decide`` of a snapshot taken now would have it but for holds and scores.
 
-        ``epoch`` is the leader's: another one means that others have written in between.
+        ``epoch`` is the leader's: another one means that others have written in between. ``can_store``: whether
+        checkpoints can be stored (D31).
         """
-        policy, source = load.policy_of(), (epoch, *load_pool.inventory_mark())
+        policy = load.policy_of()
+        marks = load_jobs.eviction_mark(now, protect_times=policy.evict.protect_times)
+        source = (epoch, can_store, *load_pool.inventory_mark(), *marks)
         scheduler, changes = self._scheduler, []
         if scheduler is not None and self._reader is not None:
             changes = [each for each in self._reader.take() if each.object in FOLLOWED and each.type not in CHATTER]
@@ -74,16 +76,16 @@ class Kept:
             or any(change.object in ALWAYS_ANEW for change in changes)
             or not self._follow(scheduler, changes, now)
         ):
-            scheduler, anew = self._build(now), True
+            scheduler, anew = self._build(now, can_store=can_store), True
             self._source = source
         else:
             anew = False
         return self._cycle(scheduler, now, anew=anew, moved=anew or bool(changes))
 
-    def _build(self, now: datetime) -> Scheduler:
+    def _build(self, now: datetime, *, can_store: bool) -> Scheduler:
         # The reader first: what is committed while the rows are read is then told twice rather than never.
         self._reader = Reader()
-        snapshot = load.snapshot(now)
+        snapshot = load.snapshot(now, can_store=can_store)
         self._live = {attempt.job: attempt for attempt in snapshot.live}
         self._unreachable = frozenset()
         self._scheduler = Scheduler(snapshot)
@@ -104,13 +106,13 @@ class Kept:
 
     def _follow(self, scheduler: Scheduler, changes: Iterable[Change], now: datetime) -> bool:
         """The scheduler knows of the changes; False when what it knew can't have become what the rows say."""
-        ends: dict[str, datetime] = {}
+        ends: dict[str, Change] = {}
         touched: dict[str, None] = {}
         for change in changes:
             touched[change.object_id] = None
             if change.type == "attempt_ended":
                 ends.pop(change.object_id, None)
-                ends[change.object_id] = change.at
+                ends[change.object_id] = change
         if not touched:
             return True
         ids = [UUID(job) for job in touched]
@@ -118,9 +120,7 @@ class Kept:
         live = {attempt.job: attempt for attempt in load_jobs.live(now, ids)}
         # Consumption is settled end by end, and in the same order as the balances were.
         order = [*ends, *(job for job in touched if job not in ends)]
-        return all(
-            self._settle(scheduler, job, waiting.get(job), live.get(job), ended_at=ends.get(job)) for job in order
-        )
+        return all(self._settle(scheduler, job, waiting.get(job), live.get(job), end=ends.get(job)) for job in order)
 
     def _settle(
         self,
@@ -129,15 +129,16 @@ class Kept:
         waits: WaitingJob | None,
         runs: LiveAttempt | None,
         *,
-        ended_at: datetime | None,
+        end: Change | None,
     ) -> bool:
         """One job is in the scheduler as its row is; False when there is no way from what it was to that."""
         held = scheduler.live.get(job)
         if held is not None and runs is None:
             # Without the event that tells when, it has ended after the events were read: the next look tells.
-            if ended_at is None:
+            if end is None:
                 return True
-            scheduler.ended(job, to_ms(ended_at))
+            lost = [(since, until) for since, until in end.data.get("lost_ms", ())]
+            scheduler.ended(job, to_ms(end.at), lost)
             self._live.pop(job, None)
         elif held is not None and runs is not None:
             return self._go_on(scheduler, runs)
@@ -153,17 +154,9 @@ class Kept:
         return True
 
     def _go_on(self, scheduler: Scheduler, runs: LiveAttempt) -> bool:
-        """A job that runs on is known with its attempt, its start and its checkpoint.
-
-        What an eviction of it would cost is followed no further: plans are asked for without evictions.
-        """
-        before, held = self._live.get(runs.job), scheduler.live[runs.job]
-        if held.attempt not in ("", runs.attempt) or runs.state is JobState.PREEMPTING:
+        """A job that runs on is known as its attempt is now; False when it is another one than ours."""
+        if scheduler.live[runs.job].attempt not in ("", runs.attempt):
             return False
-        scheduler.identify(runs.job, runs.attempt, epoch=runs.epoch)
-        if runs.started_ms is not None and (before is None or before.started_ms is None):
-            scheduler.started(runs.job, runs.started_ms, end_ms=runs.end_ms)
-        if runs.saved_ms is not None:
-            scheduler.saved(runs.job, runs.saved_ms)
+        scheduler.learn(runs)
         self._live[runs.job] = runs
         return True

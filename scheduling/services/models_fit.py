@@ -1,4 +1,4 @@
-"""Do the models a merge names exist, and do they fit each other? Told before anything is allocated."""
+"""Do the artifacts a job names exist, and do the models of a merge fit? Told before anything is allocated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check(
             errors.append(
                 _wrong(field, "no_such_artifact", f"there is no artifact {reference[:100]!r} in your projects{hint}")
             )
-        elif found.kind != "model":
+        elif KINDS[kind].takes and found.kind not in KINDS[kind].takes:
             errors.append(_wrong(field, "not_a_model", f"{found.name!r} is a {found.kind}, not a model"))
         elif found.corrupt:
             errors.append(

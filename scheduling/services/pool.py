@@ -13,12 +13,14 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 
 from scheduling.core.lifecycle import NodeEvent
 from scheduling.core.request import parse_memory
-from scheduling.services import artifacts
+from scheduling.services import artifacts, health
 from scheduling.store import load, record, seed
 from scheduling.store.commit import attempts, nodes
+from scheduling.store.commit.gpus import Report
 from scheduling.store.queries import dispatch
 from scheduling.store.queries.access import Actor
 from workers.protocol import PROTOCOL_VERSION, Outcome, Timings
@@ -131,7 +133,8 @@ def _text(field: str, value: Any, limit: int) -> str:
 
 def heartbeat(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | NodeRefused:
     """The lease is renewed, the reports are taken, and the reply carries the node's whole desired set."""
-    if dispatch.boot_id(node) != message.get("boot_id") or dispatch.is_lost(node):
+    boot = dispatch.boot_of_reachable(node)
+    if boot is None or boot != message.get("boot_id"):
         return NodeRefused(409, "reregister", f"node {node} must register again")
     samples, reports = message.get("gpus"), message.get("reports", [])
     try:
@@ -140,12 +143,18 @@ def heartbeat(node: str, message: Mapping[str, Any], now: datetime) -> dict[str,
         return NodeRefused(422, "bad_heartbeat", f"seq: {wrong}")
     if not (samples is None or _objects(samples)) or not _objects(reports):
         return NodeRefused(422, "bad_heartbeat", "gpus (or null) and reports must be lists of objects")
-    record.heartbeat(
-        node, seq=seq, disk_low=bool(message.get("disk_low")), leaving=bool(message.get("draining")),
-        samples=samples, now=now,
+    said = record.heard(
+        seq=seq, disk_low=bool(message.get("disk_low")), leaving=bool(message.get("draining")),
+        samples=None if samples is None else health.told(samples), now=now,
     )  # fmt: skip
+    # First how the GPUs are, then what ended on them: an end is judged by the ground it stood on.
+    if samples is None:
+        record.heartbeat(node, said)
+        tests = []
+    else:
+        tests = health.judge(node, Report(boot, seq, samples, said), now)
     answers = [report(node, r, now) for r in reports]
-    return {"desired": dispatch.desired(node, now), "canary": [], "answers": answers}
+    return {"desired": dispatch.desired(node, now), "canary": tests, "answers": answers}
 
 
 def _objects(value: Any) -> bool:
@@ -202,7 +211,8 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
             ((_, saved),) = artifacts.committed(part.attempt_id, [str(message["artifact"])])
             attempts.checkpointed(part, saved, _whole(message.get("step", 0)), now=now)
         elif kind == "finished":
-            _finished(part.attempt_id, epoch, node, message, now)
+            if _finished(part.attempt_id, epoch, node, message, now) is Outcome.FAILED:
+                health.failed(part.attempt_id, now)
         else:
             return {**answer, "ok": False, "code": "bad_report", "message": f"unknown report type {kind[:40]!r}"}
     except (KeyError, TypeError, ValueError) as wrong:
@@ -210,8 +220,13 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
     return answer
 
 
-def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], now: datetime) -> None:
-    outcome = Outcome(str(message["outcome"]))
+@transaction.atomic
+def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], now: datetime) -> Outcome:
+    outcome, error = Outcome(str(message["outcome"])), str(message.get("error") or "")
+    ground = health.ground(attempt, node, message, now)
+    if ground.gpus and outcome is Outcome.FAILED:
+        # What fails on a failing GPU is the GPU's fault (D13): it goes back to the queue and avoids it.
+        outcome, error = Outcome.LOST, f"{ground.words}; the job said: {error}"
     outputs = artifacts.committed(attempt, [str(a) for a in message.get("artifacts") or []])
     saved = message.get("checkpoint")
     checkpoint = artifacts.committed(attempt, [str(saved)]) if saved else []
@@ -219,15 +234,17 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
     how = attempts.End(
         outcome=outcome.value,
         exit_code=int(code) if isinstance(code, int) else None,
-        error=str(message.get("error") or "")[:4000].replace("\x00", ""),
+        error=error[:4000].replace("\x00", ""),
         why=str(message.get("why") or ""),
         outputs=outputs,
         checkpoint=checkpoint[0][1] if checkpoint else None,
         checkpoint_step=_whole(message.get("step", 0)),
-        avoid_node=node if outcome is Outcome.LOST else "",
+        avoid_node=node if outcome is Outcome.LOST and not ground.gpus else "",
+        avoid_gpus=ground.gpus,
         data={"manner": str(message.get("detail") or "")[:500].replace("\x00", "")},
     )
     attempts.end(attempt, epoch, how, now=now, actor=f"node {node}", policy=load.policy_of())
+    return outcome
 
 
 def _whole(value: Any) -> int:

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from scheduling.core.plan import Plan
 from scheduling.core.policy import Policy
-from scheduling.services import notify
+from scheduling.services import alarming, artifact_files, notify
 from scheduling.services.kept import Decided, Kept
 from scheduling.services.reasons import plain, waiting_reasons
 from scheduling.store import lease, record
@@ -33,6 +33,7 @@ class TickResult:
     led: bool
     started: int = 0
     reclaimed: int = 0
+    evicted: int = 0
     stale: tuple[str, ...] = ()
     waiting: int = 0
     milliseconds: float = 0.0
@@ -84,8 +85,9 @@ def run_tick(holder: str, now: datetime, ticker: Ticker | None = None) -> TickRe
         ticker.kept.forget()
         return TickResult(led=False)
     begun = time.perf_counter()
+    can_store = artifact_files.can_store()
     try:
-        decided = ticker.kept.decide(now, epoch=held.epoch)
+        decided = ticker.kept.decide(now, epoch=held.epoch, can_store=can_store)
         applied = commit(decided.plan, decided.policy, held, now)
     except BaseException:
         ticker.kept.forget()
@@ -97,20 +99,22 @@ def run_tick(holder: str, now: datetime, ticker: Ticker | None = None) -> TickRe
     plan, scheduler = decided.plan, decided.scheduler
     late = deadlines.enforce(now)
     notify.ring([*applied.nodes, *late])
-    acted = bool(plan.starts or plan.expired or plan.reclaims or plan.unnominations)
+    acted = bool(plan.starts or plan.expired or plan.reclaims or plan.nominations or plan.unnominations)
     spent = (time.perf_counter() - begun) * 1000
+    alarms = [*plan.alarms, *alarming.alarms(now, can_store=can_store)]
     record.tick(now, milliseconds=spent, holds=ticker.news(decided, acted=acted, now=now),
-                alarms=[plain(alarm) for alarm in plan.alarms])  # fmt: skip
+                alarms=[plain(alarm) for alarm in alarms])  # fmt: skip
     wake = None if plan.next_wakeup_ms is None else max(0.0, (plan.next_wakeup_ms - plan.now_ms) / 1000)
     return TickResult(
         led=True,
         started=len(applied.started),
         reclaimed=len(applied.reclaimed),
+        evicted=len(applied.evicted),
         stale=tuple(applied.stale),
         waiting=len(scheduler.waiting) + len(scheduler.sleeping) + len(scheduler.nominees),
         milliseconds=spent,
         next_wakeup_s=wake,
-        alarms=tuple(alarm.code for alarm in plan.alarms),
+        alarms=tuple(alarm.code for alarm in alarms),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from django.db import connection
 from django.utils import timezone
@@ -21,3 +21,8 @@ def now() -> datetime:
 def to_ms(moment: datetime) -> int:
     """Whole milliseconds since 1970."""
     return int(moment.timestamp() * 1000)
+
+
+def from_ms(instant: int) -> datetime:
+    """The moment of whole milliseconds since 1970, in UTC."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=instant)

@@ -13,10 +13,10 @@ from scheduling.store.load_pool import leases, pool_of, windows
 __all__ = ["billing_weights", "policy_of", "pool_of", "snapshot"]
 
 
-def snapshot(now: datetime) -> Snapshot:
+def snapshot(now: datetime, *, can_store: bool = True) -> Snapshot:
     """Everything one decision may know, as plain values that cannot reach the database again.
 
-    No victims are chosen: ``can_preempt`` is False as long as a plan's evictions are not carried out by the nodes.
+    ``can_store``: whether checkpoints can be stored; while they can't no victims are chosen (D31).
     """
     return Snapshot(
         now_ms=to_ms(now),
@@ -28,5 +28,5 @@ def snapshot(now: datetime) -> Snapshot:
         usage=load_jobs.usage(),
         nominations=load_jobs.nominations(),
         windows=windows(now),
-        can_preempt=False,
+        can_preempt=can_store,
     )

@@ -15,15 +15,17 @@ from django.db.models.functions import Cast
 from scheduling.core.ledger import MICRO
 from scheduling.core.lifecycle import JobState
 from scheduling.core.resources import AffinityTerm, ResourceRequest
-from scheduling.core.snapshot import Account, LiveAttempt, Usage, WaitingJob
+from scheduling.core.snapshot import RESTORE_S, Account, LiveAttempt, Usage, WaitingJob
 from scheduling.core.snapshot import Nomination as CoreNomination
 from scheduling.models import Allocation, Attempt, Balance, Job, Nomination
 from scheduling.models.jobs import LIVE
+from scheduling.store import measured
 from scheduling.store.clock import to_ms
 from scheduling.store.topology import restored
 
 Ids = Collection[UUID] | None
 RECENT = timedelta(hours=24)
+NOT_MEASURED = measured.Costs()
 
 _TEXTS = ("id", "submitted_at", "eligible_at", "not_before", "start_by", "affinity", "topology", "avoid")
 _REQUEST = (
@@ -33,13 +35,13 @@ _REQUEST = (
 _WAITING = (
     *_REQUEST, "id_text", "queue__name", "level__name", "level__value", "project__name", "user__username",
     "submitted_at_text", "ran_ms", "eligible_at_text", "avoid_text", "group", "not_before_text", "start_by_text",
-    "preemptible",
+    "preemptible", "no_evict_until",
 )  # fmt: skip
 _LIVE = (
     "id", "job_id", "epoch", "number", "granted_at", "started_at", "remaining_s", "stop_by", "resume_id",
     "job__state", "job__queue__name", "job__project__name", "job__user__username", "job__level__name",
     "job__level__value", "job__infra_failures", "job__preemptible", "job__group", "job__topology", "job__resume_id",
-    "job__resume__created_at", "job__resume__corrupt",
+    "job__resume__created_at", "job__resume__corrupt", "job__kind",
 )  # fmt: skip
 
 
@@ -49,7 +51,7 @@ def waiting(now: datetime, ids: Ids = None) -> tuple[WaitingJob, ...]:
     # As text, and equal texts are read once: of a hundred thousand rows the conversion is what takes long.
     texts = {f"{name}_text": Cast(name, TextField()) for name in _TEXTS}
     preempted = {str(job): times for job, times in _preemptions(now, ids).items()}
-    reader = _Reader()
+    reader = _Reader(now)
     return tuple(
         reader.job(row, preempted)
         for row in rows.order_by().annotate(**texts).values_list(*_WAITING).iterator(chunk_size=2000)
@@ -59,7 +61,8 @@ def waiting(now: datetime, ids: Ids = None) -> tuple[WaitingJob, ...]:
 class _Reader:
     """Reads rows of jobs; what many have in common is one object."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: datetime) -> None:
+        self._now = now
         self._requests: dict[tuple[Any, ...], ResourceRequest] = {}
         self._avoided: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
@@ -70,7 +73,7 @@ class _Reader:
         if request is None:
             request = self._requests[asked] = _request(*asked)
         (key, queue, level, value, project, user, submitted, ran_ms, eligible, avoid, group, not_before, start_by,
-         preemptible) = row[len(_REQUEST) :]  # fmt: skip
+         preemptible, no_evict_until) = row[len(_REQUEST) :]  # fmt: skip
         gpus, nodes = self._avoid(avoid)
         id_ = _uuid_text(key)
         return WaitingJob(
@@ -82,6 +85,7 @@ class _Reader:
             not_before_ms=_text_ms(not_before) if not_before else 0,
             start_by_ms=_text_ms(start_by) if start_by else None,
             group=group or None, preemptible=preemptible, recent_preemptions=preempted.get(id_, 0),
+            may_evict=no_evict_until is None or no_evict_until <= self._now,
         )  # fmt: skip
 
     def _avoid(self, text: str) -> tuple[frozenset[str], frozenset[str]]:
@@ -135,9 +139,10 @@ def live(now: datetime, ids: Ids = None) -> tuple[LiveAttempt, ...]:
     nodes = running.filter(nodes__isnull=False).values_list("id", "nodes__node__name", "nodes__claimed_at")
     for attempt, node, claimed in nodes.order_by("id", "nodes__rank"):
         parts[attempt].append((node, claimed))
-    preempted = _preemptions(now, ids)
+    preempted, costs = _preemptions(now, ids), measured.costs()
     return tuple(
-        _live(row, held[row[0]], parts[row[0]], preempted) for row in running.order_by("id").values_list(*_LIVE)
+        _live(row, held[row[0]], parts[row[0]], preempted, costs=costs.get(row[-1], NOT_MEASURED))
+        for row in running.order_by("id").values_list(*_LIVE)
     )
 
 
@@ -146,9 +151,11 @@ def _live(
     held: list[tuple[str, float]],
     parts: list[tuple[str, datetime | None]],
     preempted: dict[UUID, int],
+    *,
+    costs: measured.Costs,
 ) -> LiveAttempt:
     (id_, job, epoch, number, granted, started, remaining, stop_by, resumed, state, queue, project, user, level, value,
-     failures, preemptible, group, topology, saved, saved_at, corrupt) = row  # fmt: skip
+     failures, preemptible, group, topology, saved, saved_at, corrupt, _) = row  # fmt: skip
     claims = [to_ms(claimed) for _, claimed in parts if claimed]
     return LiveAttempt(
         attempt=str(id_), job=str(job), epoch=epoch, number=number, queue=queue, project=project, user=user,
@@ -157,6 +164,7 @@ def _live(
         started_ms=to_ms(started) if started else None, end_ms=to_ms(started or granted) + remaining * 1000,
         infra_failures=failures, level=level, level_value=value, preemptible=preemptible,
         saved_ms=to_ms(saved_at) if saved_at and saved != resumed and not corrupt else None,
+        save_s=costs.save_s, restore_s=RESTORE_S if costs.restore_s is None else costs.restore_s,
         recent_preemptions=preempted.get(job, 0), billing_micro=sum(round(billing * MICRO) for _, billing in held),
         stop_by_ms=to_ms(stop_by) if stop_by else None, group=group or None, apart=restored(topology).get("apart"),
     )  # fmt: skip
@@ -168,14 +176,24 @@ def _preemptions(now: datetime, ids: Ids) -> dict[UUID, int]:
     return dict(rows.order_by("job_id").values_list("job_id").annotate(times=Count("pk")))
 
 
+def eviction_mark(now: datetime, *, protect_times: int) -> tuple[object, ...]:
+    """Equal as long as nothing has changed about what evictions cost and who may evict, but by events of those jobs.
+
+    Who was evicted often of late, who is kept from evicting, and what is measured of each kind.
+    """
+    often = [str(job) for job, times in _preemptions(now, None).items() if times >= protect_times]
+    kept_from = Job.objects.filter(no_evict_until__gt=now).order_by("pk").values_list("pk", flat=True)
+    return (*sorted(often), "", *map(str, kept_from), "", *measured.costs().items())
+
+
 def _only(rows: QuerySet[Any], field: str, ids: Ids) -> QuerySet[Any]:
     return rows if ids is None else rows.filter(**{f"{field}__in": list(ids)})
 
 
 def nominations() -> tuple[CoreNomination, ...]:
-    """The GPUs that are kept for jobs whose victims are leaving."""
-    rows = Nomination.objects.filter(job__state=JobState.QUEUED).values_list("job_id", "gpus", "deadline")
-    return tuple(CoreNomination(str(job), tuple(gpus), to_ms(deadline)) for job, gpus, deadline in rows)
+    """The GPUs that are kept for jobs whose victims are leaving, also for those that wait no more: they are let go."""
+    rows = Nomination.objects.values_list("job_id", "gpus", "deadline", "again")
+    return tuple(CoreNomination(str(job), tuple(gpus), to_ms(deadline), again) for job, gpus, deadline, again in rows)
 
 
 def usage() -> Usage:

@@ -21,18 +21,29 @@ from scheduling.models import (
     SchedulerState,
 )
 from scheduling.store import journal
+from scheduling.store.commit import attempts
 
 CUT = "\n[log capped: the job wrote more than is kept]\n"
 
 
-def heartbeat(
-    node: str, *, seq: int, disk_low: bool, leaving: bool, samples: Sequence[Mapping[str, Any]] | None, now: datetime
-) -> bool:
-    """The node's lease is renewed, and its newest samples kept; one narrow row is written. False when unknown."""
-    changes: dict[str, Any] = {"last_heartbeat_at": now, "seq": seq, "disk_low": disk_low, "leaving": leaving}
+def heard(
+    *, seq: int, disk_low: bool, leaving: bool, samples: Sequence[Mapping[str, Any]] | None, now: datetime
+) -> dict[str, Any]:
+    """What a message of a node says of it, as columns of its narrow row."""
+    said: dict[str, Any] = {"last_heartbeat_at": now, "seq": seq, "disk_low": disk_low, "leaving": leaving}
     if samples is not None:
-        changes |= {"sampled_at": now, "samples": {str(s.get("uuid")): dict(s) for s in samples}}
-    return bool(NodeLive.objects.filter(node__name=node).update(**changes))
+        said |= {"sampled_at": now, "samples": {str(s.get("uuid")): dict(s) for s in samples}}
+    return said
+
+
+def heartbeat(node: str, said: Mapping[str, Any]) -> bool:
+    """The node's lease is renewed; one narrow row is written. False when unknown.
+
+    A message that others have overtaken on the way renews the lease and says nothing else.
+    """
+    row = NodeLive.objects.filter(node__name=node)
+    newer = row.filter(seq__lte=said["seq"]).update(**said)
+    return bool(newer or row.update(last_heartbeat_at=said["last_heartbeat_at"]))
 
 
 def accepting(now: datetime, *, gap_s: float) -> None:
@@ -49,6 +60,7 @@ def accepting(now: datetime, *, gap_s: float) -> None:
 def progress(part: AttemptNode, *, step: int, total: int, unit: str, rate: float | None, now: datetime) -> None:
     """The job's progress is at least ``step``; the page hears of it by an event of type ``progress``."""
     job_id = part.attempt.job_id
+    attempts.got_on(part.attempt, step, now)
     Job.objects.filter(pk=job_id).update(
         progress_step=step, progress_total=total, progress_unit=unit[:31], progress_rate=rate, version=F("version") + 1
     )

@@ -65,7 +65,7 @@ class Twins:
         for name in self.world.live:
             if rarely(self.dice, 8):
                 self.world.saved(name, self.now)
-                self.scheduler.saved(name, self.now)
+                self.scheduler.live[name].saved_ms = self.now
         before = self.world.snapshot(self.now)
         plan = self.scheduler.cycle(self.now)
         self.world.carry_out(plan)

@@ -242,7 +242,7 @@ def _nominations(
         ):
             gpus = _sample(dice, able, job.request.gpu_count)
             stopping, free = ([uuid for uuid in part if uuid not in gpus] for part in (stopping, free))
-            found.append(Nomination(job.id, gpus, NOW + S * 10 * dice.randint(-1, 15)))
+            found.append(Nomination(job.id, gpus, NOW + S * 10 * dice.randint(-1, 15), again=rarely(dice, 3)))
     if rarely(dice, 6) and free:
         found.append(Nomination("gone", (free[0],), NOW + 60 * S))
     return found

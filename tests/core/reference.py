@@ -111,7 +111,7 @@ class Cycle:
             self._start(self.waiting[start.job], Found(start.gpus, start.nodes))
         self.asked_to_stop |= {each.attempt for each in plan.preempts}
         for each in plan.nominations:
-            self.nominated[each.job] = Nomination(each.job, each.gpus, each.deadline_ms)
+            self.nominated[each.job] = Nomination(each.job, each.gpus, each.deadline_ms, each.again)
         self.pins += [
             Pin(each.start_ms, each.end_ms, frozenset(each.gpus), owner=each.job) for each in plan.reservations
         ]
@@ -204,6 +204,30 @@ class Cycle:
             self._unnominate(job.id)
             self.ledgers.charge(job, place.gpus)
             self._start(job, place)
+        elif not nomination.again and self._is_late(nomination):
+            self._plan_again(job, nomination)
+
+    def _is_late(self, nomination: Nomination) -> bool:
+        """Whether one that was asked to leave those GPUs has used up its time to save."""
+        return any(
+            not set(each.gpus).isdisjoint(nomination.gpus)
+            and each.state is JobState.PREEMPTING
+            and each.stop_by_ms is not None
+            and each.stop_by_ms <= self.now
+            for each in self.snapshot.live
+        )
+
+    def _plan_again(self, job: WaitingJob, nomination: Nomination) -> None:
+        """The one new plan of D8: another legal set, if there is one."""
+        self.ledgers.charge(job, nomination.gpus, sign=-1)
+        del self.nominated[job.id]
+        eviction = self._gang_eviction(job) if job.request.is_gang else self._eviction(job)
+        if eviction is None or not eviction.gpus:
+            self.nominated[job.id] = nomination
+            self.ledgers.charge(job, nomination.gpus)
+            return
+        self.unnominations.append(Unnominate(job.id))
+        self._ask_to_leave(job, eviction, again=True)
 
     def _unnominate(self, name: str) -> None:
         del self.nominated[name]
@@ -251,16 +275,19 @@ class Cycle:
         worst_save = max(save_ms(self.policy, victim) for victim in eviction.victims)
         if self.earliest(job, evicting=False, promising=False).start_ms <= self.now + worst_save:
             return False
+        self._ask_to_leave(job, eviction, again=False)
+        return True
+
+    def _ask_to_leave(self, job: WaitingJob, eviction: Eviction, *, again: bool) -> None:
         graces = [grace_ms(self.policy, victim.queue) for victim in eviction.victims]
         for victim in sorted(eviction.victims, key=lambda victim: victim.job):
             grace_s = grace_ms(self.policy, victim.queue) / 1000
             self.preempts.append(Preempt(victim.attempt, victim.job, victim.epoch, job.id, grace_s))
             self.asked_to_stop.add(victim.attempt)
         deadline = self.now + max(graces) + round(self.policy.evict.nomination_slack_s * 1000)
-        self.nominations.append(Nominate(job.id, eviction.gpus, deadline))
-        self.nominated[job.id] = Nomination(job.id, eviction.gpus, deadline)
+        self.nominations.append(Nominate(job.id, eviction.gpus, deadline, again))
+        self.nominated[job.id] = Nomination(job.id, eviction.gpus, deadline, again)
         self.ledgers.charge(job, eviction.gpus)
-        return True
 
     def _is_exclusive(self, job: WaitingJob) -> bool:
         request = job.request

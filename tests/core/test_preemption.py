@@ -277,3 +277,37 @@ def test_waiting_is_preferred_when_it_takes_no_longer_than_saving(left_s, save_s
 def test_a_preemptor_that_finds_no_set_counts_those_it_may_evict_as_soon_free_in_its_reservation():
     attempts = [running("low", "n0/0", seconds=9000), running("high", "n0/1", level="High", seconds=600)]
     assert promised(planned(loose(2), critical(2), *attempts)) == {"critical": (NOW / 1000 + 600, ["n0/0", "n0/1"])}
+
+
+def late(name: str, *held: str, **more):
+    """A Low job that was asked to stop and has used up its grace."""
+    return running(name, *held, state=JobState.PREEMPTING, stop_by_ms=NOW, **more)
+
+
+def test_d8_a_victim_that_did_not_save_in_time_is_replaced_by_another_legal_set():
+    plan = planned(loose(2), critical(), late("a", "n0/0"), running("b", "n0/1"), nominations=(kept("n0/0"),))
+    assert (victims(plan), [each.job for each in plan.unnominations]) == (["b"], ["critical"])
+    assert [(each.gpus, each.again) for each in plan.nominations] == [(("n0/1",), True)]
+
+
+def test_d8_the_new_plan_counts_what_other_victims_have_left_for_the_job():
+    plan = planned(loose(3), critical(2), late("a", "n0/0"), running("b", "n0/2"), nominations=(kept("n0/0", "n0/1"),))
+    assert (victims(plan), [each.gpus for each in plan.nominations]) == (["b"], [("n0/1", "n0/2")])
+
+
+def test_d8_without_another_legal_set_the_victim_that_did_not_save_is_still_the_one():
+    high = running("b", "n0/1", level="High")
+    plan = planned(loose(2), critical(), late("a", "n0/0"), high, nominations=(kept("n0/0"),))
+    assert (victims(plan), plan.nominations, plan.unnominations) == ([], (), ())
+
+
+def test_d8_there_is_one_new_plan_and_no_more():
+    again = replace(kept("n0/0"), again=True)
+    plan = planned(loose(2), critical(), late("a", "n0/0"), running("b", "n0/1"), nominations=(again,))
+    assert (victims(plan), plan.unnominations) == ([], ())
+
+
+def test_d8_the_scheduler_looks_when_a_victims_grace_ends():
+    asked = running("a", "n0/0", state=JobState.PREEMPTING, stop_by_ms=NOW + 7_000)
+    plan = planned(loose(1), critical(), asked, nominations=(kept("n0/0"),))
+    assert plan.next_wakeup_ms == NOW + 7_000

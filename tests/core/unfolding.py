@@ -64,7 +64,9 @@ class World:
             victim = self.live[preempt.job]
             self.live[preempt.job] = replace(victim, state=JobState.PREEMPTING, stop_by_ms=stop_by)
         for nominate in plan.nominations:
-            self.nominations[nominate.job] = Nomination(nominate.job, nominate.gpus, nominate.deadline_ms)
+            self.nominations[nominate.job] = Nomination(
+                nominate.job, nominate.gpus, nominate.deadline_ms, nominate.again
+            )
         for expire in plan.expired:
             self.withdraw(expire.job)
 

@@ -10,7 +10,7 @@ import pytest
 from scheduling.core.decide import decide
 from scheduling.core.lifecycle import JobState
 from scheduling.core.plan import Plan
-from scheduling.models import Attempt, Job, Node, Project, SchedulerState, Window
+from scheduling.models import Attempt, Job, Node, Project, Queue, SchedulerState, Window
 from scheduling.services import jobs, pool, tick, windows
 from scheduling.services.kept import Kept
 from scheduling.store import load
@@ -29,7 +29,8 @@ def bare(plan: Plan) -> Plan:
 class House:
     """Two nodes, two people, a scheduler that ticks; and dice for what happens next."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, urgent: bool = False) -> None:
+        self.urgent = urgent
         self.dice = random.Random(seed)
         self.who = b.people()
         self.nodes = {"n1": 4, "n2": 2}
@@ -40,10 +41,11 @@ class House:
             "bob": [b.model(self.who["bob"], "c", 3, project="beta"), b.model(self.who["bob"], "d", 4, project="beta")],
         }
         self.projects = {"alice": "alpha", "bob": "beta"}
+        Queue.objects.update(grace_s=10)
         self.seconds, self.silent = 0.0, set()
         self.ticker = tick.Ticker()
         self.rebuilt = 0
-        self.started = 0
+        self.started = self.evicted = 0
 
     @property
     def now(self):
@@ -61,13 +63,16 @@ class House:
         count = dice.choice([1, 1, 2, 3, 4])
         body = b.merge_body(
             self.models[name], project=self.projects[name], gpu_count=count, nvlink_required=dice.random() < 0.5,
-            priority=dice.choice(["High", "Normal", "Low"]), max_duration=dice.choice([30, 60, 600, 3600]),
+            priority=dice.choice(["Low", "Low", "Critical"] if self.urgent else ["High", "Normal", "Low"]),
+            max_duration=3600 if self.urgent else dice.choice([30, 60, 600, 3600]),
             retries=dice.choice([0, 2]), **more,
         )  # fmt: skip
-        b.submitted(self.who[name], body, now=self.now)
+        who = self.who["admin"] if body["priority"] == "Critical" else self.who[name]
+        body |= {"purpose": "regression_gate"} if body["priority"] == "Critical" else {}
+        b.submitted(who, body, now=self.now)
 
     def cancel(self) -> None:
-        job = self.some("QUEUED", "HELD", "DISPATCHING", "RUNNING")
+        job = self.some("QUEUED", "HELD", "DISPATCHING", "RUNNING", "PREEMPTING")
         if job:
             jobs.cancel(str(job.pk), self.who["admin"], self.now)
 
@@ -82,15 +87,32 @@ class House:
         node = attempt and attempt.nodes.get().node.name
         if attempt and node not in self.silent:
             pool.claim(node, str(attempt.pk), attempt.epoch, self.now)
-            report = {"type": kind, "attempt": str(attempt.pk), "epoch": attempt.epoch, "pid": 1, **more}
-            b.beat(node, now=self.now, reports=[report])
+            self.reports_of(b.Running(str(job.pk), str(attempt.pk), attempt.epoch, node, []), kind, pid=1, **more)
+
+    def reports_of(self, run: b.Running, kind: str, **more) -> None:
+        report = {"type": kind, "attempt": run.attempt, "epoch": run.epoch, **more}
+        answer = b.beat(run.node, now=self.now, reports=[report])
+        assert answer["answers"][0]["ok"], answer
 
     def start(self) -> None:
         self.reports("started", "DISPATCHING")
 
     def finish(self) -> None:
         outcome = self.dice.choice(["SUCCEEDED", "FAILED", "PREEMPTED"])
-        self.reports("finished", "RUNNING", "CANCELLING", outcome=outcome, exit_code=0)
+        self.reports("finished", "RUNNING", "CANCELLING", "PREEMPTING", outcome=outcome, exit_code=0)
+
+    def leave(self) -> None:
+        self.reports("finished", "PREEMPTING", outcome="PREEMPTED", exit_code=85, why="preempt")
+
+    def save(self) -> None:
+        job = self.some("RUNNING", "PREEMPTING")
+        if job:
+            attempt = Attempt.objects.get(job=job, ended_at__isnull=True)
+            node = attempt.nodes.get().node.name
+            if node not in self.silent:
+                run = b.Running(str(job.pk), str(attempt.pk), attempt.epoch, node, [])
+                saved = b.output(run, "checkpoint", str(self.dice.random()).encode(), kind="checkpoint", now=self.now)
+                self.reports_of(run, "checkpoint", artifact=saved, step=job.resume_step + 1)
 
     def reweigh(self) -> None:
         Project.objects.filter(name="alpha").update(weight=self.dice.choice([0.0, 1.0, 5.0]))
@@ -133,6 +155,7 @@ class House:
         self.seconds += 0.001  # no two jobs are submitted at once: their ids, which nobody can foresee, decide nothing
         rare = [self.reweigh, self.close, self.window, self.count_anew, self.silence]
         usual = [self.submit] * 4 + [self.cancel, self.hold_or_release] + [self.start] * 4 + [self.finish] * 3
+        usual += [self.leave, self.leave, self.save]
         self.dice.choice([*usual, *usual, *rare])()
 
     def tick(self) -> tuple[Plan, Plan]:
@@ -144,19 +167,22 @@ class House:
         applied = tick.commit(decided.plan, decided.policy, held, self.now)
         assert not applied.stale
         self.started += len(applied.started)
+        self.evicted += len(applied.evicted)
         return bare(decided.plan), anew
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_at_any_point_of_a_history_the_kept_scheduler_plans_what_one_built_anew_plans(seed):
-    house = House(seed)
+@pytest.mark.parametrize(
+    ("seed", "urgent"), [(0, False), (1, True)], ids=["all sorts of jobs", "jobs that evict others"]
+)
+def test_at_any_point_of_a_history_the_kept_scheduler_plans_what_one_built_anew_plans(seed, urgent):
+    house = House(seed, urgent=urgent)
     for _ in range(30):
         for _ in range(house.dice.randint(0, 3)):
             house.something()
         house.pass_time()
         kept, anew = house.tick()
         assert kept == anew
-    assert (house.started > 3, house.rebuilt < 30) == (True, True)
+    assert (house.started > 3, house.rebuilt < 30, house.evicted > 0) == (True, True, urgent)
 
 
 @pytest.fixture

@@ -37,12 +37,16 @@ def test_registering_again_keeps_what_the_operator_said():
     assert Node.objects.get(name="n1").state == "CORDONED"
 
 
-def test_a_gpu_that_is_not_reported_any_more_is_retired_and_comes_back_healthy():
+def test_a_gpu_that_is_not_reported_any_more_is_out_of_service_and_comes_back_by_its_test_alone():
     b.node("n1", gpus=2)
     registered(gpus=1, now=b.later(1))
-    assert Gpu.objects.get(uuid="GPU-n1-1").state == "RETIRED"
+    gone = Gpu.objects.get(uuid="GPU-n1-1")
+    assert (gone.state, gone.why) == (
+        "QUARANTINED",
+        "its node does not report it any more; retire it if it was taken out",
+    )
     registered(gpus=2, now=b.later(2))
-    assert Gpu.objects.get(uuid="GPU-n1-1").state == "HEALTHY"
+    assert Gpu.objects.get(uuid="GPU-n1-1").state == "QUARANTINED"
 
 
 def test_identity_is_the_uuid_when_indices_are_reordered():

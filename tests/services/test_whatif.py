@@ -34,13 +34,6 @@ def models(who):
     return [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
 
 
-@pytest.fixture
-def with_evictions(monkeypatch):
-    """The snapshots of this test allow victims."""
-    read = load.snapshot
-    monkeypatch.setattr(load, "snapshot", lambda now: replace(read(now), can_preempt=True))
-
-
 def planned(actor, body, now=b.NOON) -> Planned:
     found = whatif.plan(body, actor, now)
     assert isinstance(found, Planned), found
@@ -161,7 +154,7 @@ def test_a_job_that_is_to_start_later_starts_no_sooner_though_gpus_are_free(who,
     assert (plan.verdict, codes(plan), plan.start.low) == ("later", ["NOT_BEFORE"], b.later(7200))
 
 
-def test_a_critical_job_is_told_whom_it_would_evict_and_what_that_costs(who, models, with_evictions):
+def test_a_critical_job_is_told_whom_it_would_evict_and_what_that_costs(who, models):
     run = b.running(who["alice"], models, gpu_count=4)
     body = b.merge_body(models, priority="Critical", purpose="regression_gate", gpu_count=4)
     plan = planned(who["admin"], body, b.later(600))
@@ -171,7 +164,7 @@ def test_a_critical_job_is_told_whom_it_would_evict_and_what_that_costs(who, mod
     assert plan.start.high == b.later(600 + 120)  # the grace in which they save
 
 
-def test_a_victim_of_another_project_has_no_name(who, models, with_evictions):
+def test_a_victim_of_another_project_has_no_name(who, models):
     b.running(who["alice"], models, gpu_count=4)
     theirs = [b.model(who["bob"], "c", 3, project="beta"), b.model(who["bob"], "d", 4, project="beta")]
     body = b.merge_body(theirs, project="beta", priority="Critical", purpose="regression_gate", gpu_count=4)
@@ -295,7 +288,7 @@ def test_a_promise_is_broken_when_the_gpus_have_gone_to_others(who, models):
     assert "it would start now and now later" in broken(token, body, who["alice"])
 
 
-def test_a_promise_is_broken_when_other_jobs_would_have_to_go(who, models, with_evictions):
+def test_a_promise_is_broken_when_other_jobs_would_have_to_go(who, models):
     b.node("n2")
     runs = [b.running(who["alice"], models, gpu_count=4, node=node) for node in ("n1", "n2")]
     body = b.merge_body(models, priority="Critical", purpose="regression_gate", gpu_count=4)

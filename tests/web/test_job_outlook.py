@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,7 +11,6 @@ from scheduling.core.plan import Reason
 from scheduling.services import jobs, outlook, pool, whatif
 from scheduling.services.outlook import Foretold, Span
 from scheduling.services.reasons import plain
-from scheduling.store import load
 from scheduling.web import outlook_words
 from scheduling.web.job_words import cause
 from tests import builders as b
@@ -256,9 +254,7 @@ def test_a_plan_that_leaves_before_it_starts_says_so():
     assert outlook_words.planned(found, {})["sentence"] == "It would wait, and leave the queue before it starts."
 
 
-def test_the_preview_names_whom_it_would_stop(world, monkeypatch):
-    read = load.snapshot
-    monkeypatch.setattr(load, "snapshot", lambda now: replace(read(now), can_preempt=True))
+def test_the_preview_names_whom_it_would_stop(world):
     b.running(world["alice"], world["models"], gpu_count=4, name="in-the-way")
     html = text(preview(world, "admin", gpu_count="4", priority="Critical", purpose="regression_gate"))
     assert "once 1 running job made room" in html

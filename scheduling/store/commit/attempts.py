@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import DateTimeField, F, Value
+from django.db.models.functions import Coalesce
 
 from scheduling.core.aftermath import Aftermath, Ended, aftermath
 from scheduling.core.lifecycle import JobEvent, JobState
@@ -17,6 +18,7 @@ from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job, JobOutput
 from scheduling.store import journal
 from scheduling.store.clock import to_ms
+from scheduling.store.commit import lost_work
 from scheduling.store.commit.balances import charge
 from scheduling.store.commit.transitions import lock_job, step
 
@@ -91,7 +93,10 @@ def started(attempt_id: UUID, epoch: int, node: str, *, now: datetime) -> bool:
 def ask_to_stop(attempt: Attempt, why: str, now: datetime, *, grace_s: float, force: bool = False) -> None:
     """The attempt's nodes are told to stop it: with a grace for a checkpoint, or at once by force."""
     Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=True).update(
-        action="kill" if force else "stop", why=why, stop_by=now + timedelta(seconds=0 if force else grace_s)
+        action="kill" if force else "stop",
+        why=why,
+        stop_by=now + timedelta(seconds=0 if force else grace_s),
+        asked_at=Coalesce(F("asked_at"), Value(now, DateTimeField())),
     )
 
 
@@ -114,7 +119,8 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
         step(job, JobEvent.START, now, actor=actor, attempt=attempt_id, fields={"started_at": job.started_at or now})
     held = list(Allocation.objects.filter(attempt_id=attempt_id, released_at__isnull=True))
     Allocation.objects.filter(pk__in=[a.pk for a in held]).update(released_at=now)
-    charged = charge(job, held, now)
+    lost = lost_work.note(job, attempt, how, len(held), now)
+    charged = charge(job, held, now, lost=lost)
     verdict = aftermath(
         Ended(
             state=JobState(job.state),
@@ -136,7 +142,7 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
                 version=job.version, attempt=attempt_id, epoch=epoch,
                 message=f"attempt {number} ended: {how.outcome}" + (f" ({words})" if words else ""),
                 data={"outcome": how.outcome, "exit_code": how.exit_code, "gpus": len(held), "gpu_ms": charged,
-                      "why": how.why, **how.data},
+                      "why": how.why, "lost_ms": [[to_ms(since), to_ms(until)] for since, until in lost], **how.data},
             )
         ],
         now,
@@ -202,10 +208,17 @@ def _note(part: AttemptNode, kind: str, message: str) -> journal.Note:
     )  # fmt: skip
 
 
+def got_on(attempt: Attempt, step_reached: int, now: datetime) -> None:
+    """An attempt that began with a checkpoint has got further than that: resuming took until now."""
+    if attempt.resume_id is not None and attempt.resumed_at is None and step_reached > attempt.resume_step:
+        Attempt.objects.filter(pk=attempt.pk, resumed_at__isnull=True).update(resumed_at=now)
+
+
 @transaction.atomic
 def checkpointed(part: AttemptNode, artifact: UUID, saved_step: int, *, now: datetime) -> None:
     """The job will resume from this checkpoint, which the attempt has committed, if it has to."""
     Artifact.objects.filter(pk=artifact).update(published=True)
+    got_on(part.attempt, saved_step, now)
     Job.objects.filter(pk=part.attempt.job_id).update(
         resume_id=artifact, resume_step=saved_step, version=F("version") + 1
     )

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from scheduling.core.decay import decay, interval
 from scheduling.core.ledger import MICRO
-from scheduling.models import Allocation, Balance, FairShareSettings, Job
+from scheduling.models import Allocation, Balance, FairShareSettings, Job, LostWork
 from scheduling.store import journal
 from scheduling.store.clock import to_ms
+from scheduling.store.commit.lost_work import Stretch, of
 
 
 def half_life_ms() -> int:
@@ -24,8 +25,10 @@ def entities(job: Job) -> list[tuple[str, str]]:
     return [("queue", job.queue.name if job.queue else ""), ("project", project), ("user", f"{project}/{user}")]
 
 
-def charge(job: Job, ended: Sequence[Allocation], now: datetime) -> int:
-    """The allocations of one attempt, now ended, are in the job's three balances; returns the undecayed GPU-ms charged.
+def charge(job: Job, ended: Sequence[Allocation], now: datetime, *, lost: Sequence[Stretch] = ()) -> int:
+    """The allocations of one attempt, now ended, are in the job's three balances; returns the undecayed GPU-ms held.
+
+    ``lost``: the stretches of it that are given back (D6).
 
     It is the core's arithmetic to the last bit, so that a scheduler that was told of the end agrees with one that
     reads the balances.
@@ -35,6 +38,8 @@ def charge(job: Job, ended: Sequence[Allocation], now: datetime) -> int:
     half_life, at, start = half_life_ms(), to_ms(now), to_ms(ended[0].granted_at)
     weight = sum(round(a.billing * MICRO) for a in ended) / MICRO
     cost = interval(weight, start, at, at, half_life_ms=half_life)
+    for since, until in lost:
+        cost -= interval(weight, to_ms(since), to_ms(until), at, half_life_ms=half_life)
     for ledger, key in entities(job):
         row, _ = Balance.objects.select_for_update().get_or_create(
             ledger=ledger, key=key, defaults={"settled_at": now, "gpu_ms": 0.0}
@@ -56,6 +61,12 @@ def rebuild(now: datetime) -> int:
         cost = interval(a.billing, to_ms(a.granted_at), to_ms(a.released_at), at, half_life_ms=half_life)
         for entity in entities(a.attempt.job):
             true[entity] = true.get(entity, 0.0) + cost
+    for loss in LostWork.objects.select_related("attempt__job__project", "attempt__job__queue", "attempt__job__user"):
+        weight = sum(round(a.billing * MICRO) for a in loss.attempt.allocations.all()) / MICRO
+        for since, until in of(loss):
+            given = interval(weight, to_ms(since), to_ms(until), at, half_life_ms=half_life)
+            for entity in entities(loss.attempt.job):
+                true[entity] = true.get(entity, 0.0) - given
     wrong = 0
     for row in Balance.objects.select_for_update():
         right = true.pop((row.ledger, row.key), 0.0)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from scheduling.models import Attempt
 from scheduling.store import journal
@@ -18,7 +19,9 @@ LATE_S = 20.0
 def enforce(now: datetime) -> list[str]:
     """Attempts past their grace or their time limit are told to be killed; returns the nodes to ring."""
     late = timedelta(seconds=LATE_S * settings.TIME_SCALE)
-    overdue = Attempt.objects.filter(ended_at__isnull=True, action="stop", stop_by__lt=now - late)
+    # Of a preemption only the server ends the grace, so it needn't wait for the node to have done so.
+    stopping = Attempt.objects.filter(ended_at__isnull=True, action="stop")
+    overdue = stopping.filter(Q(stop_by__lt=now - late) | Q(stop_by__lte=now, why="preempt"))
     running = Attempt.objects.filter(ended_at__isnull=True, action="run", started_at__isnull=False)
     timed_out = [a for a in running if a.started_at and a.started_at + timedelta(seconds=a.remaining_s) < now - late]
     nodes: list[str] = []

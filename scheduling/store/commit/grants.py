@@ -16,6 +16,7 @@ from scheduling.core.plan import Plan, Start
 from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job, Nomination
 from scheduling.store import journal
+from scheduling.store.commit import evictions
 from scheduling.store.commit.attempts import End, end
 from scheduling.store.commit.nodes import lose
 from scheduling.store.commit.transitions import lock_job, step
@@ -26,20 +27,19 @@ TOO_LATE = "start_by has passed"
 
 @dataclass(slots=True)
 class Applied:
-    """What of a plan took effect: jobs that started or expired, nodes to ring, and actions that had become stale."""
+    """What of a plan took effect: jobs that started, expired or are to leave, attempts that were taken back, nodes to
+    ring, and actions that had become stale."""
 
     started: list[str] = field(default_factory=list)
     expired: list[str] = field(default_factory=list)
     reclaimed: list[str] = field(default_factory=list)
+    evicted: list[str] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
     stale: list[str] = field(default_factory=list)
 
 
 def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
-    """Every action of the plan that is still lawful is in the database, each group in one transaction.
-
-    Evictions are not among them: :func:`scheduling.store.load.snapshot` asks for plans without any.
-    """
+    """Every action of the plan that is still lawful is in the database, each group in one transaction."""
     applied = Applied()
     for lost in plan.lose_nodes:
         lose(lost.node, now=now, actor=actor)
@@ -58,11 +58,21 @@ def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
         _expire(late.job, applied, now=now, actor=actor)
     settled = [UUID(ended.job) for ended in plan.unnominations] + [UUID(start.job) for start in plan.starts]
     Nomination.objects.filter(job_id__in=settled).delete()
+    for job in settled:
+        applied.nodes.update(evictions.spare(job, now=now, actor=actor))
     if plan.starts:
         try:
             _grant(plan.starts, applied, now=now, actor=actor)
         except IntegrityError as lost_race:  # the unique index is the last net: nothing of this group is written
             applied.stale.extend(f"start {s.job}: {lost_race.__class__.__name__}" for s in plan.starts)
+    for wants in plan.nominations:
+        victims = [each for each in plan.preempts if each.nominee == wants.job]
+        nodes = evictions.evict(wants, victims, now=now, actor=actor)
+        if nodes is None:
+            applied.stale.append(f"evict for {wants.job}")
+        else:
+            applied.evicted += [each.job for each in victims]
+            applied.nodes.update(nodes)
     return applied
 
 
@@ -98,7 +108,10 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
         )
         .exclude(allocations__released_at__isnull=True, allocations__id__isnull=False)
     }
-    lawful = [s for s in starts if s.job in jobs and all(u in gpus for u in s.gpus)]
+    kept = {
+        uuid for uuids in Nomination.objects.exclude(job_id__in=jobs).values_list("gpus", flat=True) for uuid in uuids
+    }
+    lawful = [s for s in starts if s.job in jobs and all(u in gpus and u not in kept for u in s.gpus)]
     applied.stale.extend(f"start {s.job}" for s in starts if s not in lawful)
     if not lawful:
         return

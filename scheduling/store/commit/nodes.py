@@ -1,4 +1,4 @@
-"""Nodes and GPUs: registered, lost, cordoned, drained, returned."""
+"""Nodes: registered, lost, cordoned, drained, returned."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from scheduling.core.lifecycle import GpuState, NodeEvent, NodeState, advance_node
+from scheduling.core.lifecycle import NodeEvent, NodeState, advance_node
 from scheduling.core.policy import Policy
-from scheduling.models import Attempt, Gpu, Node, NodeLive
+from scheduling.models import Attempt, Node, NodeLive
 from scheduling.store import journal
 from scheduling.store.commit.attempts import End, end
+from scheduling.store.commit.gpus import described
 
 
 @transaction.atomic
@@ -22,9 +23,9 @@ def register(
 ) -> tuple[list[str], list[str]] | None:
     """The node and its GPUs are as its agent describes them; returns (attempts to adopt, attempts to kill).
 
-    None for an unknown node. A live attempt that the node does not hold alive any more has ended LOST; a GPU that
-    is not described any more is RETIRED, and one that comes back is HEALTHY. Raises nothing for a GPU that another
-    node owns: it moves to the node that reports it, unless it is held there.
+    None for an unknown node. A live attempt that the node does not hold alive any more has ended LOST; GPUs are
+    known by UUID: one that is not described any more is out of service until it is again and has passed its test.
+    A GPU that another node owns moves to the node that reports it.
     """
     node = Node.objects.select_for_update().filter(name=name).first()
     if node is None:
@@ -38,7 +39,6 @@ def register(
         simulated=description["simulated"], registered_at=now, version=F("version") + 1,
     )  # fmt: skip
     NodeLive.objects.update_or_create(node=node, defaults={"last_heartbeat_at": now, "seq": 0, "leaving": False})
-    _inventory(node, description["gpus"], now)
     journal.write(
         [
             journal.Note(
@@ -49,35 +49,9 @@ def register(
         ],
         now,
     )  # fmt: skip
-    return _reconcile(node, description["attempts"], now=now, policy=policy)
-
-
-def _inventory(node: Node, gpus: Sequence[Mapping[str, Any]], now: datetime) -> None:
-    """The node's GPU rows match what it reports."""
-    seen = {g["uuid"] for g in gpus}
-    before = {g.uuid: g for g in Gpu.objects.filter(uuid__in=seen)}
-    notes = []
-    for g in gpus:
-        old = before.get(g["uuid"])
-        back = old is not None and old.state == GpuState.RETIRED
-        changes = {
-            "node": node, "index": g["index"], "model": g["model"], "memory_mib": g["memory_mib"],
-            "nvlink_group_id": g["nvlink_group_id"], **({"state": GpuState.HEALTHY, "why": ""} if back else {}),
-        }  # fmt: skip
-        Gpu.objects.update_or_create(uuid=g["uuid"], defaults=changes)
-        if old is None or back:
-            notes.append(
-                journal.Note("gpu_state", "gpu", g["uuid"], node=node.name, actor=f"node {node.name}",
-                             message=f"{g['model']} is HEALTHY", data={"to": "HEALTHY"})
-            )  # fmt: skip
-    gone = Gpu.objects.filter(node=node).exclude(uuid__in=seen).exclude(state=GpuState.RETIRED)
-    for row in list(gone):
-        notes.append(
-            journal.Note("gpu_state", "gpu", row.uuid, node=node.name, actor=f"node {node.name}",
-                         message="not reported by its node any more", data={"from": row.state, "to": "RETIRED"})
-        )  # fmt: skip
-    gone.update(state=GpuState.RETIRED, why="not reported by its node any more", version=F("version") + 1)
-    journal.write(notes, now)
+    adopt, kill = _reconcile(node, description["attempts"], now=now, policy=policy)
+    described(node, description["gpus"], boot_id=description["boot_id"], now=now, policy=policy)
+    return adopt, kill
 
 
 def _reconcile(

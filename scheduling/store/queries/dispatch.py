@@ -20,9 +20,10 @@ def token_sha256(node: str) -> str | None:
     return Node.objects.filter(name=node).values_list("token_sha256", flat=True).first()
 
 
-def is_lost(node: str) -> bool:
-    """True when the node's work was taken back: it must register clean before it gets any."""
-    return Node.objects.filter(name=node, state=NodeState.LOST).exists()
+def boot_of_reachable(node: str) -> str | None:
+    """The boot id the node registered with; None for an unknown one, and for a LOST one, whose work was taken back: it
+    must register clean before it gets any."""
+    return Node.objects.filter(name=node).exclude(state=NodeState.LOST).values_list("boot_id", flat=True).first()
 
 
 def desired(node: str, now: datetime) -> list[dict[str, Any]]:

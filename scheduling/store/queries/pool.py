@@ -7,9 +7,13 @@ from typing import Any
 
 from django.db.models import Count, Min
 
+from scheduling.core.gpu_record import EMPTY, Known, unpack
+from scheduling.core.gpu_return import outlook
+from scheduling.core.health import may_return
 from scheduling.core.lifecycle import GpuState, JobState, NodeState
 from scheduling.models import Allocation, Event, Gpu, Job, Node, NodeLive, Queue, SchedulerState
 from scheduling.models.jobs import LIVE
+from scheduling.store.clock import to_ms
 from scheduling.store.queries.access import Actor
 
 LATE_S = 25.0
@@ -28,9 +32,9 @@ def pool(actor: Actor | None = None, node: str | None = None) -> list[dict[str, 
         )
     }
     gpus: dict[int, list[dict[str, Any]]] = {}
-    samples = {n.pk: (n.live.samples if hasattr(n, "live") else {}) for n in nodes}
+    lives = {n.pk: getattr(n, "live", None) for n in nodes}
     for g in Gpu.objects.filter(node__in=nodes).exclude(state=GpuState.RETIRED).order_by("index"):
-        gpus.setdefault(g.node_id, []).append(_gpu(g, samples[g.node_id].get(g.uuid, {}), holders.get(g.pk), actor))
+        gpus.setdefault(g.node_id, []).append(_gpu(g, lives[g.node_id], holders.get(g.pk), actor))
     return [_node(n, gpus.get(n.pk, [])) for n in nodes]
 
 
@@ -53,7 +57,8 @@ def _node(n: Node, gpus: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _gpu(g: Gpu, sample: dict[str, Any], held: Allocation | None, actor: Actor | None) -> dict[str, Any]:
+def _gpu(g: Gpu, live: NodeLive | None, held: Allocation | None, actor: Actor | None) -> dict[str, Any]:
+    sample = live.samples.get(g.uuid, {}) if live else {}
     job = held.attempt.job if held else None
     known = job is not None and (actor is None or actor.sees(job.project.name if job.project else None))
     return {
@@ -64,6 +69,8 @@ def _gpu(g: Gpu, sample: dict[str, Any], held: Allocation | None, actor: Actor |
         "nvlink_group_id": g.nvlink_group_id,
         "state": g.state,
         "why": g.why or None,
+        "since": g.state_since,
+        **_health(g, live, busy=held is not None),
         "utilization": sample.get("utilization"),
         "memory_used_mib": sample.get("memory_used_mib"),
         "temperature_c": sample.get("temperature_c"),
@@ -77,6 +84,14 @@ def _gpu(g: Gpu, sample: dict[str, Any], held: Allocation | None, actor: Actor |
     }  # fmt: skip
 
 
+def _health(g: Gpu, live: NodeLive | None, *, busy: bool) -> dict[str, Any]:
+    """Why the GPU is not HEALTHY, and what has to happen before it gets work again, as of its node's newest report."""
+    record = unpack(live.health.get(g.uuid, {})) if live else EMPTY
+    at = to_ms(live.sampled_at) if live and live.sampled_at else 0
+    known = Known(GpuState(g.state), record, g.memory_mib, busy)
+    return {"cause": record.cause.value or None, "next": outlook(known, at) or None, "may_return": may_return(known)}
+
+
 def gpu(uuid: str, actor: Actor | None = None) -> dict[str, Any] | None:
     """One GPU with its node's name, or None."""
     row = Gpu.objects.select_related("node__live").filter(uuid=uuid).first()
@@ -88,7 +103,7 @@ def gpu(uuid: str, actor: Actor | None = None) -> dict[str, Any] | None:
         .first()
     )
     live = getattr(row.node, "live", None)
-    return {"node": row.node.name, **_gpu(row, (live.samples if live else {}).get(uuid, {}), held, actor)}
+    return {"node": row.node.name, **_gpu(row, live, held, actor)}
 
 
 def queues(now: datetime) -> list[dict[str, Any]]:
@@ -163,9 +178,16 @@ def headline(nodes: list[dict[str, Any]], queue_rows: list[dict[str, Any]], tick
     return f"{', '.join(parts)}."
 
 
-def node_events(name: str, limit: int = 100) -> list[dict[str, Any]]:
-    """The node's newest events, newest first."""
-    rows = Event.objects.filter(object__in=["node", "gpu"], node=name).order_by("-id")[:limit]
+def retired(name: str) -> list[dict[str, Any]]:
+    """The GPUs of the node that count as installed no more, by index."""
+    rows = Gpu.objects.filter(node__name=name, state=GpuState.RETIRED).select_related("node__live").order_by("index")
+    return [_gpu(g, getattr(g.node, "live", None), None, None) for g in rows]
+
+
+def node_events(name: str, limit: int = 100, *, gpu: str | None = None) -> list[dict[str, Any]]:
+    """The newest events of the node and its GPUs, or of one of them, newest first."""
+    rows = Event.objects.filter(object__in=["node", "gpu"], node=name).order_by("-id")
+    rows = (rows.filter(object="gpu", object_id=gpu) if gpu else rows)[:limit]
     return [
         {"seq": e.pk, "at": e.at, "type": e.type, "actor": e.actor, "object": e.object, "object_id": e.object_id,
          "message": e.message, "data": e.data}

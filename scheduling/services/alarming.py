@@ -1,0 +1,33 @@
+"""What the board warns of beside what the plan itself says: what keeps jobs from being preempted as they should."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from scheduling.core.plan import Reason
+from scheduling.core.words import jobs_in_words
+from scheduling.store.queries import evictions
+
+
+def alarms(now: datetime, *, can_store: bool) -> list[Reason]:
+    """The alarms of the moment, each with what it means and what to do."""
+    found = []
+    if not can_store:
+        found.append(
+            Reason(
+                "STORE_DOWN",
+                "The artifact store takes nothing (its directory can't be written, or its disk is full): "
+                "no job is preempted until it does. Make room or mend its rights.",
+            )
+        )
+    loops = evictions.loops(now)
+    if loops:
+        found.append(
+            Reason(
+                "EVICTION_LOOP",
+                f"{jobs_in_words(loops)} evicted the same job from the same GPUs three times within an hour and may "
+                "evict nobody for an hour: look at why it does not stay.",
+                (("jobs", loops),),
+            )
+        )
+    return found

@@ -1,0 +1,62 @@
+"""The verbs of a GPU's health: a report is judged, an attempt has ended on it, an operator speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from scheduling.core.gpu_checks import tidy
+from scheduling.services import notify
+from scheduling.store import load
+from scheduling.store.commit import gpus
+from scheduling.store.queries.access import Actor
+
+# A failing device should not be asked for long; what it can't save within this time is lost with it.
+GRACE_S = 30.0
+VERBS = ("return", "retire")
+
+
+def judge(node: str, report: gpus.Report, now: datetime) -> list[str]:
+    """The node's lease is renewed, and every GPU of it judged by its sample; returns those to be tested now."""
+    grace_s = GRACE_S * settings.TIME_SCALE
+    tests, ring = gpus.checked(node, report, now=now, grace_s=grace_s, policy=load.policy_of)
+    notify.ring(ring)
+    return tests
+
+
+def told(samples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The samples as they are kept and shown: known fields, numbers as numbers, texts that any database can hold."""
+    return [tidy(row) for row in samples]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What an ended attempt stood on: its GPUs that were failing, and how that reads; none when all were well."""
+
+    gpus: tuple[str, ...] = ()
+    words: str = ""
+
+
+def ground(attempt: UUID, node: str, message: Mapping[str, Any], now: datetime) -> Ground:
+    """The attempt's failing GPUs, for its end; GPUs that a process still uses are out of service from now on."""
+    if message.get("gpus_clean") is False:
+        detail = str(message.get("detail") or "a process could not be killed")[:150].replace("\x00", "")
+        gpus.unclean(attempt, node, detail, now=now)
+    found = gpus.failing(attempt)
+    return Ground(tuple(uuid for uuid, _ in found), "; ".join(words for _, words in found))
+
+
+def failed(attempt: UUID, now: datetime) -> None:
+    """GPUs on which jobs of different people fail like this one are doubted."""
+    gpus.blame(attempt, now=now)
+
+
+def operate(uuid: str, verb: str, actor: Actor, now: datetime) -> tuple[bool, str] | None:
+    """(lawful, state) after ``return`` (to service, by way of its test) or ``retire``; None for an unknown GPU."""
+    words = "an operator asks for its return" if verb == "return" else "taken out of the pool"
+    return gpus.operate(uuid, verb, now=now, actor=actor.label, message=f"{words} ({actor.username})")

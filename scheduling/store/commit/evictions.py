@@ -1,0 +1,151 @@
+"""Evictions: victims are asked to stop and their GPUs are kept for the job they stop for, or neither happens (D8, D10).
+
+One transaction holds the victims' steps to PREEMPTING, what their nodes are told, and the nomination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduling.core.lifecycle import JobEvent, JobState
+from scheduling.core.plan import Nominate, Preempt
+from scheduling.models import Attempt, Gpu, Job, Nomination
+from scheduling.store import journal
+from scheduling.store.clock import from_ms
+from scheduling.store.commit.attempts import ask_to_stop
+from scheduling.store.commit.transitions import lock_job, step
+
+# The same job evicting the same one from the same GPUs so often within so long is a loop, not a need (D10).
+LOOP_TIMES = 3
+LOOP_WITHIN = timedelta(hours=1)
+LOOP = "it has evicted the same job from the same GPUs again and again: for an hour it evicts nobody"
+
+
+class _Stale(Exception):
+    """A victim is no longer what the plan took it for."""
+
+
+def evict(nomination: Nominate, victims: Sequence[Preempt], *, now: datetime, actor: str) -> list[str] | None:
+    """The victims are asked to save and stop, and the GPUs are kept for the job; returns the nodes to ring.
+
+    None, and nothing written, when the job waits no more or a victim runs no more: then the plan has become stale.
+    None too when it would be the third time in an hour for a pair on the same GPUs: then the job evicts nobody for
+    an hour, and its timeline says so.
+    """
+    try:
+        with transaction.atomic():
+            jobs = {str(key): lock_job(key) for key in sorted({UUID(nomination.job), *(UUID(v.job) for v in victims)})}
+            wants = jobs[nomination.job]
+            if wants is None or wants.state != JobState.QUEUED:
+                return None
+            asked = [_asked(jobs[victim.job], victim) for victim in sorted(victims, key=lambda each: each.job)]
+            if any(_again(nomination, victim, now) for victim in victims):
+                _stop_evicting(wants, now, actor=actor)
+                return None
+            nodes: list[str] = []
+            for (job, attempt), victim in zip(asked, sorted(victims, key=lambda each: each.job), strict=True):
+                nodes += _ask(job, attempt, victim, wants=wants, now=now, actor=actor)
+            Nomination.objects.update_or_create(
+                job=wants,
+                defaults={
+                    "gpus": list(nomination.gpus),
+                    "deadline": from_ms(nomination.deadline_ms),
+                    "again": nomination.again,
+                },
+            )
+            _tell(wants, nomination, asked, now=now, actor=actor)
+            return nodes
+    except _Stale:
+        return None
+
+
+def _asked(job: Job | None, victim: Preempt) -> tuple[Job, Attempt]:
+    attempt = Attempt.objects.filter(
+        pk=UUID(victim.attempt), epoch=victim.epoch, ended_at__isnull=True, action="run"
+    ).first()
+    if job is None or attempt is None or job.state != JobState.RUNNING:
+        raise _Stale
+    return job, attempt
+
+
+def _ask(job: Job, attempt: Attempt, victim: Preempt, *, wants: Job, now: datetime, actor: str) -> list[str]:
+    """One victim is PREEMPTING and its nodes will be told."""
+    level = f"{wants.level.name} job of queue {wants.queue.name}" if wants.level and wants.queue else "job"
+    message = f"its GPUs are needed by a {level}; it has {victim.grace_s:g} s to save and goes back to the queue"
+    gpus = sorted(attempt.allocations.filter(released_at__isnull=True).values_list("gpu__uuid", flat=True))
+    step(job, JobEvent.PREEMPT, now, actor=actor, attempt=attempt.pk, message=message,
+         data={"cause": "preempt", "grace_s": victim.grace_s, "gpus": gpus})  # fmt: skip
+    ask_to_stop(attempt, "preempt", now, grace_s=victim.grace_s)
+    Attempt.objects.filter(pk=attempt.pk).update(evicted_for=wants)
+    return list(attempt.nodes.values_list("node__name", flat=True))
+
+
+def _tell(wants: Job, nomination: Nominate, asked: Sequence[tuple[Job, Attempt]], *, now: datetime, actor: str) -> None:
+    """The timeline of the job that is to get the GPUs says which, and how many jobs leave them."""
+    held = Gpu.objects.filter(uuid__in=nomination.gpus).select_related("node").order_by("node__name", "index")
+    names = ", ".join(f"{gpu.node.name}/{gpu.index}" for gpu in held)
+    count = len(asked)
+    journal.write(
+        [
+            journal.Note(
+                "nominated", "job", str(wants.pk), actor=actor, version=wants.version,
+                project=wants.project.name if wants.project else "",
+                message=f"{names} will be its own: {count} running job{'s' if count != 1 else ''} of lower levels "
+                        f"{'were' if count != 1 else 'was'} asked to save and leave",
+                data={"gpus": list(nomination.gpus), "deadline": from_ms(nomination.deadline_ms).isoformat(),
+                      "victims": count},
+            )
+        ],
+        now,
+    )  # fmt: skip
+
+
+def _again(nomination: Nominate, victim: Preempt, now: datetime) -> bool:
+    """Whether the job has evicted this one from the same GPUs so often that once more is a loop."""
+    held = set(
+        Attempt.objects.filter(pk=UUID(victim.attempt)).values_list("allocations__gpu__uuid", flat=True).distinct()
+    )
+    before = Attempt.objects.filter(
+        job_id=UUID(victim.job), evicted_for_id=UUID(nomination.job), asked_at__gt=now - LOOP_WITHIN
+    ).prefetch_related("allocations__gpu")
+    same = [each for each in before if {a.gpu.uuid for a in each.allocations.all()} == held]
+    return len(same) + 1 >= LOOP_TIMES
+
+
+def _stop_evicting(wants: Job, now: datetime, *, actor: str) -> None:
+    until = now + LOOP_WITHIN
+    Job.objects.filter(pk=wants.pk).update(no_evict_until=until, version=F("version") + 1)
+    wants.refresh_from_db(fields=["version"])
+    journal.write(
+        [
+            journal.Note(
+                "eviction_loop", "job", str(wants.pk), actor=actor, version=wants.version, message=LOOP,
+                project=wants.project.name if wants.project else "", data={"until": until.isoformat()},
+            )
+        ],
+        now,
+    )  # fmt: skip
+
+
+@transaction.atomic
+def spare(job_id: UUID, *, now: datetime, actor: str) -> list[str]:
+    """What still runs of those that were asked to leave for the job may run on; returns the nodes to ring.
+
+    The job does not need their GPUs any more. One that stops all the same has been preempted, as it was asked to.
+    """
+    nodes: list[str] = []
+    asked = Attempt.objects.filter(evicted_for_id=job_id, ended_at__isnull=True, action="stop", why="preempt")
+    for attempt in asked.order_by("job_id"):
+        job = lock_job(attempt.job_id)
+        if job is None or job.state != JobState.PREEMPTING:
+            continue
+        Attempt.objects.filter(pk=attempt.pk).update(action="run", stop_by=None, evicted_for=None)
+        step(job, JobEvent.SPARE, now, actor=actor, attempt=attempt.pk,
+             message="its GPUs are not needed any more; it may run on if it still does")  # fmt: skip
+        nodes += attempt.nodes.values_list("node__name", flat=True)
+    return nodes

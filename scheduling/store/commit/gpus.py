@@ -1,0 +1,279 @@
+"""The states of GPUs: what a report, a registration, an operator or the end of a job does to them.
+
+Each change is guarded by the state it starts from, raises the row's version and is told in the journal, in one
+transaction. What is remembered between reports lies in the node's narrow row, so that a report that changes no state
+writes that row alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, OuterRef, Subquery
+
+from scheduling.core import health
+from scheduling.core.gpu_blame import WINDOW_MS, JobFailure, alike
+from scheduling.core.gpu_checks import read, same_size
+from scheduling.core.gpu_record import Cause, Known, pack, unpack
+from scheduling.core.gpu_return import wants_test
+from scheduling.core.gpu_xids import Need
+from scheduling.core.lifecycle import GpuState
+from scheduling.core.policy import Policy
+from scheduling.models import Allocation, Attempt, Gpu, Node, NodeLive
+from scheduling.store import journal
+from scheduling.store.clock import to_ms
+from scheduling.store.commit.leaving import leave
+
+GONE = "its node does not report it any more; retire it if it was taken out"
+OUT = (GpuState.UNHEALTHY.value, GpuState.QUARANTINED.value)
+
+
+@dataclass(slots=True)
+class Ward:
+    """The GPUs of one node with what is remembered of them, locked until the transaction ends."""
+
+    live: NodeLive
+    gpus: dict[str, Gpu]
+    holders: dict[str, UUID]
+    now: datetime
+    actor: str
+    before: dict[str, Any]
+
+    def known(self, gpu: Gpu) -> Known:
+        """The GPU as it is on record."""
+        record = unpack(self.live.health.get(gpu.uuid, {}))
+        return Known(GpuState(gpu.state), record, gpu.memory_mib, gpu.uuid in self.holders)
+
+    def take(self, gpu: Gpu, verdict: health.Verdict) -> bool:
+        """The row and the journal are as the verdict says; False, and nothing written, when the row had moved on."""
+        notes = []
+        for taken in verdict.steps:
+            source = GpuState(gpu.state)
+            if taken.event is not None:
+                target = health.advance_gpu(source, taken.event)
+                why = "" if target is GpuState.HEALTHY else (verdict.record.reason or taken.words)[:200]
+                if target is None or not Gpu.objects.filter(pk=gpu.pk, state=source).update(
+                    state=target, why=why, failed_checks=verdict.record.failed, state_since=self.now,
+                    version=F("version") + 1,
+                ):  # fmt: skip
+                    return False
+                gpu.state, gpu.why, gpu.version = target.value, why, gpu.version + 1
+            notes.append(self._note(gpu, source, taken))
+        if gpu.state != GpuState.HEALTHY and verdict.record.reason and gpu.why != verdict.record.reason[:200]:
+            gpu.why = verdict.record.reason[:200]
+            Gpu.objects.filter(pk=gpu.pk).update(why=gpu.why)
+        self.live.health[gpu.uuid] = pack(verdict.record)
+        journal.write(notes, self.now)
+        return True
+
+    def _note(self, gpu: Gpu, source: GpuState, taken: health.Step) -> journal.Note:
+        moved = taken.event is not None
+        return journal.Note(
+            "gpu_state" if moved else "gpu_health", "gpu", gpu.uuid, actor=self.actor, node=gpu.node.name,
+            version=gpu.version, message=f"{gpu.state}: {taken.words}" if moved else taken.words,
+            data={"from": source.value, "to": gpu.state, "event": taken.event, "index": gpu.index,
+                  **dict(taken.numbers)},
+        )  # fmt: skip
+
+    def keep(self, **more: Any) -> None:
+        """What is remembered is written, if it has changed; with other columns of that row."""
+        changes = more if self.live.health == self.before else {**more, "health": self.live.health}
+        if changes:
+            NodeLive.objects.filter(pk=self.live.pk).update(**changes)
+
+    def leave(self, gpu: Gpu, *, answers: bool, grace_s: float, policy: Callable[[], Policy]) -> list[str]:
+        """The job on the GPU, if there is one and the GPU is UNHEALTHY, is asked to leave; returns nodes to ring."""
+        holder = self.holders.get(gpu.uuid)
+        if gpu.state != GpuState.UNHEALTHY or holder is None:
+            return []
+        return leave(gpu, holder, gpu.why, answers=answers, now=self.now, grace_s=grace_s, policy=policy())
+
+
+def _ward(node: str, *, now: datetime, actor: str) -> Ward | None:
+    live = NodeLive.objects.select_for_update(of=("self",)).select_related("node").filter(node__name=node).first()
+    if live is None:
+        return None
+    open_now = Allocation.objects.filter(gpu=OuterRef("pk"), released_at__isnull=True).values("attempt_id")[:1]
+    gpus: dict[str, Gpu] = {}
+    holders: dict[str, UUID] = {}
+    for gpu in Gpu.objects.filter(node=live.node_id).annotate(holder=Subquery(open_now)).order_by("index", "uuid"):
+        gpu.node = live.node
+        gpus[gpu.uuid] = gpu
+        if gpu.holder is not None:
+            holders[gpu.uuid] = gpu.holder
+    return Ward(live, gpus, holders, now, actor, dict(live.health))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A node's message with its samples; ``facts`` are the other columns of its narrow row that it speaks of."""
+
+    boot_id: str
+    seq: int
+    samples: Sequence[Mapping[str, Any]]
+    facts: Mapping[str, Any]
+
+
+# One message is one transaction of its own, so the savepoint would only cost.
+@transaction.atomic(savepoint=False)
+def checked(
+    node: str, report: Report, *, now: datetime, grace_s: float, policy: Callable[[], Policy]
+) -> tuple[list[str], list[str]]:
+    """The lease is renewed and every GPU judged by the report; returns (GPUs to be tested, nodes to ring).
+
+    A GPU that the report does not mention has failed its check. The job on an UNHEALTHY one is asked to leave, again
+    and again as long as somebody wants it to run there. A report that others have overtaken renews the lease alone.
+    """
+    ward = _ward(node, now=now, actor=f"node {node}")
+    if ward is None:
+        return [], []
+    said = {str(row.get("uuid")): read(row) for row in report.samples}
+    at = to_ms(now)
+    tests: list[str] = []
+    ring: list[str] = []
+    for gpu in ward.gpus.values():
+        sample = said.get(gpu.uuid)
+        verdict = health.receive(ward.known(gpu), sample, boot_id=report.boot_id, seq=report.seq, now_ms=at)
+        if not ward.take(gpu, verdict):
+            continue
+        ring += ward.leave(gpu, answers=verdict.answers, grace_s=grace_s, policy=policy)
+        if wants_test(ward.known(gpu), at):
+            tests.append(gpu.uuid)
+    late = report.seq < ward.live.seq
+    ward.keep(**{"last_heartbeat_at": now, **({} if late else report.facts)})
+    return tests, ring
+
+
+def described(node: Node, gpus: Sequence[Mapping[str, Any]], *, boot_id: str, now: datetime, policy: Policy) -> None:
+    """The node's GPU rows match what it registers with, by UUID; call it inside the registration's transaction.
+
+    A new GPU is HEALTHY. One of another size than before, or that is not described any more, is out of service, and
+    a job that still holds it is asked to leave; one that an operator retired stays retired.
+    """
+    actor = f"node {node.name}"
+    _adopt_rows(node, gpus, now=now, actor=actor)
+    ward = _ward(node.name, now=now, actor=actor)
+    assert ward is not None  # noqa: S101  the registration made its row
+    sizes = {g["uuid"]: g["memory_mib"] for g in gpus}
+    for gpu in ward.gpus.values():
+        known = ward.known(gpu)
+        known = replace(known, record=health.registered(known.record, boot_id))
+        ward.live.health[gpu.uuid] = pack(known.record)
+        size = sizes.get(gpu.uuid)
+        if gpu.state == GpuState.RETIRED:
+            if size is not None and known.record.cause is not Cause.OPERATOR:
+                ward.take(gpu, health.readmit(known, "its node reports it again"))
+        elif size is None:
+            ward.take(gpu, health.take_out(known, Cause.GONE, GONE, need=Need.NOTHING, now_ms=to_ms(now)))
+        elif not same_size(size, gpu.memory_mib):
+            words = f"it reports {size} MiB of memory and had {gpu.memory_mib} MiB"
+            out = health.take_out(known, Cause.CHECKS, words, need=Need.OPERATOR, now_ms=to_ms(now))
+            ward.take(gpu, out)
+        if size is not None and size != gpu.memory_mib:
+            Gpu.objects.filter(pk=gpu.pk).update(memory_mib=size, version=F("version") + 1)
+        ward.leave(gpu, answers=False, grace_s=0.0, policy=lambda: policy)
+    ward.keep()
+
+
+def _adopt_rows(node: Node, gpus: Sequence[Mapping[str, Any]], *, now: datetime, actor: str) -> None:
+    """There is a row of this node for each described GPU, with its place and its group as described."""
+    before = {g.uuid: g for g in Gpu.objects.filter(uuid__in=[g["uuid"] for g in gpus])}
+    notes = []
+    for g in gpus:
+        old = before.get(g["uuid"])
+        place = {"node": node, "index": g["index"], "model": g["model"], "nvlink_group_id": g["nvlink_group_id"]}
+        if old is None:
+            Gpu.objects.create(uuid=g["uuid"], memory_mib=g["memory_mib"], state_since=now, **place)
+            notes.append(
+                journal.Note("gpu_state", "gpu", g["uuid"], node=node.name, actor=actor,
+                             message=f"HEALTHY: {g['model']} has joined", data={"to": "HEALTHY", "index": g["index"]})
+            )  # fmt: skip
+            continue
+        Gpu.objects.filter(pk=old.pk).update(**place)
+        if old.node_id != node.pk:
+            _bring_along(old, node)
+    journal.write(notes, now)
+
+
+def _bring_along(gpu: Gpu, node: Node) -> None:
+    """What is remembered of a GPU that has moved to another node is remembered there."""
+    was = NodeLive.objects.select_for_update().filter(node=gpu.node_id).first()
+    here = NodeLive.objects.select_for_update().filter(node=node).first()
+    if was is None or here is None or gpu.uuid not in was.health:
+        return
+    kept = was.health.pop(gpu.uuid)
+    NodeLive.objects.filter(pk=was.pk).update(health=was.health)
+    NodeLive.objects.filter(pk=here.pk).update(health={**here.health, gpu.uuid: kept})
+
+
+@transaction.atomic
+def unclean(attempt_id: UUID, node: str, words: str, *, now: datetime) -> None:
+    """The attempt's GPUs on the node are QUARANTINED: a process that could not be killed may still use them."""
+    ward = _ward(node, now=now, actor=f"node {node}")
+    if ward is None:
+        return
+    held = set(Allocation.objects.filter(attempt_id=attempt_id).values_list("gpu_id", flat=True))
+    for gpu in ward.gpus.values():
+        if gpu.pk in held:
+            known = replace(ward.known(gpu), busy=False)
+            ward.take(gpu, health.take_out(known, Cause.UNCLEAN, words, need=Need.REBOOT, now_ms=to_ms(now)))
+    ward.keep()
+
+
+def failing(attempt_id: UUID) -> list[tuple[str, str]]:
+    """``(UUID, "GPU n1/2 is failing (why)")`` of the attempt's GPUs that are out of service for what was found on
+    them: not for a process that could not be killed, which is the process's affair."""
+    rows = Gpu.objects.filter(allocations__attempt_id=attempt_id, state__in=OUT).select_related("node__live")
+    found = []
+    for gpu in rows.order_by("node__name", "index"):
+        if unpack(gpu.node.live.health.get(gpu.uuid, {})).cause is not Cause.UNCLEAN:
+            found.append((gpu.uuid, f"GPU {gpu.node.name}/{gpu.index} was failing ({gpu.why})"))
+    return found
+
+
+@transaction.atomic
+def blame(attempt_id: UUID, *, now: datetime) -> list[str]:
+    """The GPUs of the failed attempt on which jobs of different people fail alike are SUSPECT; returns which."""
+    since = now - timedelta(milliseconds=WINDOW_MS)
+    suspects = []
+    for gpu in Gpu.objects.filter(allocations__attempt_id=attempt_id, state=GpuState.HEALTHY).select_related("node"):
+        rows = Attempt.objects.filter(allocations__gpu=gpu, outcome="FAILED", ended_at__gt=since).order_by("ended_at")
+        seen = [
+            JobFailure(user or "", to_ms(at), code, error)
+            for user, at, code, error in rows.values_list("job__user__username", "ended_at", "exit_code", "error")
+            if at is not None
+        ]
+        blamed = alike(seen, now_ms=to_ms(now), since_ms=to_ms(gpu.state_since) if gpu.state_since else 0)
+        if blamed is None:
+            continue
+        ward = _ward(gpu.node.name, now=now, actor="health")
+        row = ward.gpus.get(gpu.uuid) if ward else None
+        if ward is None or row is None:
+            continue
+        numbers = (("failures", blamed.failures), ("people", blamed.users))
+        ward.take(row, health.blame(ward.known(row), blamed.words, numbers))
+        ward.keep()
+        suspects.append(gpu.uuid)
+    return suspects
+
+
+@transaction.atomic
+def operate(uuid: str, verb: str, *, now: datetime, actor: str, message: str) -> tuple[bool, str] | None:
+    """(lawful, state) after ``return`` or ``retire``; None for an unknown GPU. Nobody retires one under a job."""
+    name = Gpu.objects.filter(uuid=uuid).values_list("node__name", flat=True).first()
+    ward = _ward(name, now=now, actor=actor) if name else None
+    gpu = ward.gpus.get(uuid) if ward else None
+    if ward is None or gpu is None:
+        return None
+    known = ward.known(gpu)
+    verdict = health.retire(known, message) if verb == "retire" else health.readmit(known, message)
+    if verdict is None:
+        return False, gpu.state
+    taken = ward.take(gpu, verdict)
+    ward.keep()
+    return taken, gpu.state

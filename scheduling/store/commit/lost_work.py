@@ -1,0 +1,63 @@
+"""What of an attempt was in vain for no fault of its job's: it is written down by cause and given back (D6)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from scheduling.models import Artifact, Attempt, Job, LostWork
+from scheduling.store.clock import to_ms
+
+if TYPE_CHECKING:
+    from scheduling.store.commit.attempts import End
+
+Stretch = tuple[datetime, datetime]
+
+
+def note(job: Job, attempt: Attempt, how: End, gpus: int, now: datetime) -> list[Stretch]:
+    """The stretches of the attempt that were in vain, written down; none where the job has itself to blame.
+
+    To be called before the job learns of the checkpoint that the attempt ends with.
+    """
+    cause, since = _cause(attempt, how), _redo_since(job, attempt, how)
+    redo = (since, now) if cause and since is not None and since < now else None
+    resume, blame = None, cause
+    if attempt.resume_id and attempt.resumed_at and (redo is None or redo[0] > attempt.granted_at):
+        before = LostWork.objects.filter(attempt__job=job, attempt__number=attempt.number - 1).first()
+        if before is not None:
+            resume, blame = (attempt.granted_at, attempt.resumed_at), cause or before.cause
+    stretches = [each for each in (resume, redo) if each is not None]
+    if not cause and not stretches:
+        return []
+    LostWork.objects.create(
+        attempt=attempt, cause=blame, at=now, redo_since=redo[0] if redo else None,
+        resume_until=resume[1] if resume else None,
+        gpu_ms=gpus * sum(to_ms(end) - to_ms(start) for start, end in stretches),
+    )  # fmt: skip
+    return stretches
+
+
+def of(lost: LostWork) -> list[Stretch]:
+    """The stretches that were written down."""
+    attempt = lost.attempt
+    found = [] if lost.resume_until is None else [(attempt.granted_at, lost.resume_until)]
+    return found if lost.redo_since is None else [*found, (lost.redo_since, lost.at)]
+
+
+def _cause(attempt: Attempt, how: End) -> str:
+    """preempt, health, drain or lost; "" when the end was no loss, or the job's own doing."""
+    if how.outcome == "LOST":
+        return "health" if how.avoid_gpus else "lost"
+    why = how.why or attempt.why
+    return why if how.outcome == "PREEMPTED" and why in LostWork.CAUSES else ""
+
+
+def _redo_since(job: Job, attempt: Attempt, how: End) -> datetime | None:
+    """Since when what it did has to be done again: its newest checkpoint, or all of it."""
+    if how.checkpoint is not None:
+        return attempt.asked_at  # it saved because it was asked to: what went into saving is lost
+    if job.resume_id is not None and job.resume_id != attempt.resume_id:
+        made = Artifact.objects.filter(pk=job.resume_id).values_list("created_at", flat=True).first()
+        if made is not None:
+            return max(made, attempt.granted_at)
+    return attempt.granted_at
