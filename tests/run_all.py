@@ -24,7 +24,9 @@ from tests import throwaway
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-DATABASE_TESTS = ["tests/store", "tests/services", "tests/api", "tests/feed", "tests/site/test_commands.py"]
+DATABASE_TESTS = [
+    "tests/store", "tests/services", "tests/api", "tests/feed", "tests/checker", "tests/site/test_commands.py",
+]  # fmt: skip
 SEPARATE = ["tests/browser", "tests/journeys"]
 PRINTING = threading.Lock()
 
@@ -117,7 +119,10 @@ def rounds() -> list[list[Part]]:
         ],
         # The server is thrown away with its databases: nothing to tear down.
         [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, *both, "--reuse-db")], "postgresql")],
-        [Part("browser", [pytest("tests/browser")], "chromium")],
+        [
+            Part("browser", [pytest("tests/browser")], "chromium"),
+            Part("journey: preemption", [pytest("tests/journeys/test_preemption.py")]),
+        ],
     ]
 
 

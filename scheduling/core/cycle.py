@@ -126,6 +126,12 @@ class Cycle:
         scheduler.unnominate(nominee)
         queued = scheduler.enqueue(nominee.queued.job)
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
+        self.refresh(queued.shape)
+        place = find(scheduler.room, queued.shape.wanted, pins, span=self._span(queued))
+        if place is not None:  # with what others have left for it
+            self.unnominations.append(Unnominate(queued.id))
+            self._start(queued, place)
+            return
         choice = cheapest(scheduler, queued, evictable(scheduler, queued), pins=pins, now_ms=self.now_ms)
         if choice is None:
             scheduler.nominate(queued, nominee.gpus, deadline_ms=nominee.deadline_ms)

@@ -180,44 +180,51 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
         epoch = _whole(message.get("epoch"))
     except (TypeError, ValueError):
         return {**answer, "ok": False, "code": "bad_report", "message": "epoch must be a whole number"}
-    part = attempts.live_part(key, epoch, node) if key else None
-    if part is None:
-        if kind == "finished" and key and dispatch.ended_same(key, epoch, node):
-            return answer  # delivered twice: same answer, no second effect (D12)
-        record.refused(node, str(message.get("attempt", "")), epoch, kind[:40], now)
-        return {**answer, "ok": False, "code": "stale_epoch", "message": "the attempt is not live at this epoch"}
+    part = None
     try:
-        if kind == "started":
-            attempts.started(part.attempt_id, epoch, node, now=now)
-        elif kind == "progress":
-            rate = message.get("rate")
-            record.progress(
-                part, step=_whole(message["step"]), total=_whole(message["total"]), unit=str(message.get("unit", "")),
-                rate=float(rate) if isinstance(rate, (int, float)) and math.isfinite(rate) else None, now=now,
-            )  # fmt: skip
-        elif kind == "metric":
-            value = float(message["value"])
-            if math.isfinite(value):
-                record.metric(part, name=str(message["name"]), step=_whole(message["step"]), value=value)
-        elif kind == "logs":
-            answer["next"] = record.log(
-                part,
-                offset=_whole(message["offset"]),
-                text=str(message["text"]),
-                limit=settings.LOG_BYTES_PER_ATTEMPT,
-                now=now,
-            )
-        elif kind == "checkpoint":
-            ((_, saved),) = artifacts.committed(part.attempt_id, [str(message["artifact"])])
-            attempts.checkpointed(part, saved, _whole(message.get("step", 0)), now=now)
-        elif kind == "finished":
-            if _finished(part.attempt_id, epoch, node, message, now) is Outcome.FAILED:
-                health.failed(part.attempt_id, now)
-        else:
-            return {**answer, "ok": False, "code": "bad_report", "message": f"unknown report type {kind[:40]!r}"}
+        with transaction.atomic():
+            # Locked: what is taken from the attempt is written while it is live, or not at all.
+            part = attempts.live_part(key, epoch, node, lock=True) if key else None
+            if part is not None:
+                answer |= _taken(part, kind, message, now=now)
     except (KeyError, TypeError, ValueError) as wrong:
         return {**answer, "ok": False, "code": "bad_report", "message": f"{kind}: {wrong!r}"[:300]}
-    return answer
+    if part is not None:
+        return answer
+    if kind == "finished" and key and dispatch.ended_same(key, epoch, node):
+        return answer  # delivered twice: same answer, no second effect (D12)
+    record.refused(node, str(message.get("attempt", "")), epoch, kind[:40], now)
+    return {**answer, "ok": False, "code": "stale_epoch", "message": "the attempt is not live at this epoch"}
+
+
+def _taken(part: attempts.Part, kind: str, message: Mapping[str, Any], *, now: datetime) -> dict[str, Any]:
+    """The report of a live attempt has had its effect; returns what its answer says beside ok."""
+    attempt, node = part.attempt, part.node.name
+    if kind == "started":
+        attempts.started(attempt.pk, attempt.epoch, node, now=now)
+    elif kind == "progress":
+        rate = message.get("rate")
+        record.progress(
+            part, step=_whole(message["step"]), total=_whole(message["total"]), unit=str(message.get("unit", "")),
+            rate=float(rate) if isinstance(rate, (int, float)) and math.isfinite(rate) else None, now=now,
+        )  # fmt: skip
+    elif kind == "metric":
+        value = float(message["value"])
+        if math.isfinite(value):
+            record.metric(part, name=str(message["name"]), step=_whole(message["step"]), value=value)
+    elif kind == "logs":
+        limit = settings.LOG_BYTES_PER_ATTEMPT
+        offset, text = _whole(message["offset"]), str(message["text"])
+        return {"next": record.log(part, offset=offset, text=text, limit=limit, now=now)}
+    elif kind == "checkpoint":
+        ((_, saved),) = artifacts.committed(attempt.pk, [str(message["artifact"])])
+        attempts.checkpointed(part, saved, _whole(message.get("step", 0)), now=now)
+    elif kind == "finished":
+        if _finished(attempt.pk, attempt.epoch, node, message, now) is Outcome.FAILED:
+            health.failed(attempt.pk, now)
+    else:
+        return {"ok": False, "code": "bad_report", "message": f"unknown report type {kind[:40]!r}"}
+    return {}
 
 
 @transaction.atomic

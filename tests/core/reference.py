@@ -221,6 +221,12 @@ class Cycle:
         """The one new plan of D8: another legal set, if there is one."""
         self.ledgers.charge(job, nomination.gpus, sign=-1)
         del self.nominated[job.id]
+        place = self.place(job)
+        if place is not None:
+            self.unnominations.append(Unnominate(job.id))
+            self.ledgers.charge(job, place.gpus)
+            self._start(job, place)
+            return
         eviction = self._gang_eviction(job) if job.request.is_gang else self._eviction(job)
         if eviction is None or not eviction.gpus:
             self.nominated[job.id] = nomination

@@ -295,6 +295,13 @@ def test_d8_the_new_plan_counts_what_other_victims_have_left_for_the_job():
     assert (victims(plan), [each.gpus for each in plan.nominations]) == (["b"], [("n0/1", "n0/2")])
 
 
+def test_d8_what_others_have_left_may_do_without_the_one_that_did_not_save():
+    plan = planned(loose(3), critical(2), late("a", "n0/0"), running("b", "n0/2"), nominations=(kept("n0/0", "n0/1"),))
+    freed = planned(loose(3), critical(2), late("a", "n0/0"), nominations=(kept("n0/0", "n0/1"),))
+    assert victims(plan) == ["b"]
+    assert (places_of(freed), freed.nominations) == ({"critical": ["n0/1", "n0/2"]}, ())
+
+
 def test_d8_without_another_legal_set_the_victim_that_did_not_save_is_still_the_one():
     high = running("b", "n0/1", level="High")
     plan = planned(loose(2), critical(), late("a", "n0/0"), high, nominations=(kept("n0/0"),))

@@ -1,4 +1,7 @@
-"""The whole house as real processes: ``manage.py up`` in a directory of its own, driven over HTTP like a stranger."""
+"""The whole house as real processes: ``manage.py up`` in a directory of its own, driven over HTTP like a stranger.
+
+Its job processes write their own logs beside it, and :meth:`House.findings` compares them with what the house recorded.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.checker import check, evidence, export, truth
+from tests.checker.witness import Witness
 from tests.throwaway import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +51,19 @@ class House:
     process: subprocess.Popen | None = None
     demo: dict[str, Any] = field(default_factory=dict)
     output: Path | None = None
+
+    @property
+    def truth(self) -> Path:
+        """The directory in which the job processes write their own logs."""
+        return self.home.parent / "truth"
+
+    def findings(self, *, settled: bool = False) -> list[str]:
+        """Every invariant that the house has broken so far; ``settled`` when all its jobs must have come to an end."""
+        told = evidence.told(self.truth)  # before the events: who began has been granted then
+        lines = export.of_file(
+            self.home / "emep.sqlite3", settled=settled, scale=float(self.env["EMEP_TIME_SCALE"]), now=time.time()
+        )
+        return [str(f) for f in check.check(evidence.read(lines, told, artifacts=self.home / "artifacts"))]
 
     @property
     def url(self) -> str:
@@ -85,6 +103,7 @@ class House:
                 "max_duration": "30m", "params": {"strategy": "slerp", "t": 0.5, "models": models}, **kw}  # fmt: skip
         answer = self.client().post("/jobs/", json=body)
         assert answer.status_code == 201, answer.text
+        truth.acknowledged(self.truth, answer.json()["id"], user="alice")
         return answer.json()
 
     def job(self, job_id: str) -> dict[str, Any]:
@@ -153,15 +172,19 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 @contextmanager
 def house(tmp: Path, *, throttle_s: float = 0.0, scale: str = SCALE) -> Iterator[House]:
-    """A house that is up; whatever is left of it is killed afterwards."""
+    """A house that is up and keeps every invariant; whatever is left of it is killed afterwards."""
     home, port = tmp / "data", free_port()
+    inside = Path(truth.__file__).parent / "inside"
     env = {**os.environ, "EMEP_DATA_DIR": str(home), "EMEP_PORT": str(port), "EMEP_TIME_SCALE": scale,
-           "EMEP_MERGE_THROTTLE_S": str(throttle_s)}  # fmt: skip
+           "EMEP_MERGE_THROTTLE_S": str(throttle_s), truth.DIRECTORY: str(tmp / "truth"),
+           "PYTHONPATH": os.pathsep.join(p for p in (str(inside), os.environ.get("PYTHONPATH", "")) if p)}  # fmt: skip
     for name in ("DATABASE_URL", "EMEP_BROKER_URL", "EMEP_STOP_WITH_PARENT"):
         env.pop(name, None)
     made = House(home, port, env)
     try:
-        yield made.start()
+        with Witness(made.truth):
+            yield made.start()
+        assert not (found := made.findings(settled=True)), "\n".join(found)
     finally:
         left = made.family() if made.process.poll() is None else []
         if made.process.poll() is None:

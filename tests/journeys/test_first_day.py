@@ -14,6 +14,7 @@ import time
 import httpx
 import pytest
 
+from tests.checker import truth
 from tests.journeys.house import ROOT, gone, house, until
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
@@ -78,7 +79,9 @@ def test_a_merge_by_the_web_form_gives_the_same_bytes_and_posting_it_twice_makes
         pages = [browser.post("/jobs/new/", data=form, headers={"Referer": f"{up.url}/jobs/new/"}) for _ in range(2)]
         assert [p.status_code for p in pages] == [200, 200], pages[0].text
         assert len({p.url for p in pages}) == 1
-        job = up.until_state(re.search(r"/jobs/([0-9a-f-]{36})/", str(pages[0].url)).group(1), "SUCCEEDED", "FAILED")
+        made = re.search(r"/jobs/([0-9a-f-]{36})/", str(pages[0].url)).group(1)
+        truth.acknowledged(up.truth, made, user="alice", key=form["key"])
+        job = up.until_state(made, "SUCCEEDED", "FAILED")
         assert (job["state"], job["priority"]) == ("SUCCEEDED", "High")
         made = job["artifacts"][0]
         content = browser.get(f"/api/v1/artifacts/{made['id']}/files/model.safetensors").content

@@ -33,6 +33,10 @@ WHY = {
 }
 
 
+Part = AttemptNode
+"""One node's part of an attempt, for those who only hand it on."""
+
+
 @dataclass(frozen=True, slots=True)
 class End:
     """How an attempt ended, as the node or the server says it. ``lost_at`` names what to avoid next time."""
@@ -49,8 +53,13 @@ class End:
     data: dict[str, Any] = field(default_factory=dict)
 
 
-def live_part(attempt_id: UUID, epoch: int, node: str) -> AttemptNode | None:
-    """The node's part of the attempt if it is live at this epoch, else None: the fence for every node message."""
+def live_part(attempt_id: UUID, epoch: int, node: str, *, lock: bool = False) -> AttemptNode | None:
+    """The node's part of the attempt if it is live at this epoch, else None: the fence for every node message.
+
+    With ``lock`` it stays so until the transaction ends: whoever ends an attempt locks its job first.
+    """
+    if lock:
+        list(Job.objects.select_for_update(of=("self",)).filter(attempts=attempt_id).values_list("pk"))
     return (
         AttemptNode.objects.select_related("attempt", "node")
         .filter(attempt_id=attempt_id, attempt__epoch=epoch, attempt__ended_at__isnull=True, node__name=node)

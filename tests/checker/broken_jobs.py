@@ -1,0 +1,227 @@
+"""Histories that break one invariant about jobs, accounts and stored bytes, each the least change of a lawful one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.checker.evidence import Evidence
+from tests.checker.lawful import EPOCH, History, lost_and_found, one_job
+
+
+def two_attempts_at_once() -> Evidence:
+    history, _lost, again = lost_and_found()
+    history.say(again, 102, "collision", on="job:a", holder={"job": "a", "epoch": 1, "pid": 101})
+    return history.evidence(200)
+
+
+def ended_twice() -> Evidence:
+    history, _grant = one_job()
+    history.step(60, "failed", "a", "FAILED")
+    return history.evidence()
+
+
+def never_ended() -> Evidence:
+    history = History()
+    history.job("a", 5)
+    return history.evidence(9, settled=True)
+
+
+def an_edge_that_is_none() -> Evidence:
+    history, _grant = one_job()
+    history.step(6, "held", history.job("b", 5), "HELD")
+    history.step(7, "running", "b", "RUNNING")
+    return history.evidence()
+
+
+def a_late_word_of_a_fenced_attempt() -> Evidence:
+    history, lost, _ = lost_and_found()
+    history.event(160, "progress", "job", "a", actor="node n1", attempt=lost.attempt, epoch=lost.epoch)
+    return history.evidence(200)
+
+
+def an_output_of_a_lost_attempt() -> Evidence:
+    history, lost, _again = lost_and_found()
+    history.row("output", job="a", artifact="m", attempt=lost.attempt)
+    return history.evidence(200)
+
+
+def an_acknowledged_job_is_gone() -> Evidence:
+    history, _ = one_job()
+    history.truth.append({**history.truth[0], "job": "b", "key": "other"})
+    return history.evidence()
+
+
+def one_key_made_two_jobs() -> Evidence:
+    history, _ = one_job()
+    history.job("b", 60)
+    history.truth[-1]["key"] = "key-a"
+    return history.evidence(70)
+
+
+def its_own_failure_given_back() -> Evidence:
+    history, _grant = one_job()
+    history.change(history.last("attempt_ended"), data={"lost_ms": [[(EPOCH + 10) * 1000, (EPOCH + 50) * 1000]]})
+    for balance in history.rows["balance"]:
+        balance["gpu_ms"] = 0.0
+    return history.evidence()
+
+
+def submitted_anew_after_a_loss() -> Evidence:
+    history, *_ = lost_and_found()
+    history.find("job", "id", "a")["submitted_at"] = EPOCH + 90
+    return history.evidence(200)
+
+
+def gone_again_without_a_pause() -> Evidence:
+    history, *_ = lost_and_found()
+    index = history.last("granted")
+    history.change(index, at=EPOCH + 96)
+    for row in history.rows["allocation"]:
+        if row["attempt"] == "a-2":
+            row["granted_at"] = EPOCH + 96
+            due = row["released_at"] - row["granted_at"]
+    history.change(history.last("attempt_ended"), data={"gpu_ms": round(2000 * due)})
+    for balance in history.rows["balance"]:
+        balance["gpu_ms"] += 2 * 4000
+    return history.evidence(200)
+
+
+def evicted_again_and_again() -> Evidence:
+    history = History()
+    gpus = history.node("n1")
+    history.row("rule", queue="merge", level="Critical", victim_queue="merge", victim_level="Normal")
+    victim, urgent = history.job("a", 5, gpus=2), ""
+    for at in (10, 310, 610):
+        held = history.grant(victim, at, *gpus)
+        history.run(held, at + 1, at + 199)
+        if urgent:
+            history.step(at + 180, "requeued", urgent, "QUEUED")  # released by its owner
+        urgent = urgent or history.job("b", at + 180, gpus=2, level="Critical")
+        history.evict(held, at + 190, wants=urgent)
+        history.finish(held, at + 200, "PREEMPTED", why="preempt")
+        taken = history.grant(urgent, at + 205, *gpus)
+        history.run(taken, at + 206, at + 219)
+        history.finish(taken, at + 220, "FAILED", to="QUEUED")
+        history.step(at + 221, "held", urgent, "HELD")
+    return history.evidence(900)
+
+
+def resumed_from_nothing() -> Evidence:
+    history, _lost, again = lost_and_found()
+    history.find("attempt", "id", again.attempt)["resume"] = "never-committed"
+    return history.evidence(200)
+
+
+def the_step_went_back() -> Evidence:
+    history, lost, _again = lost_and_found()
+    history.find("attempt", "id", lost.attempt).update(resume_step=9)
+    return history.evidence(200)
+
+
+def charged_twice() -> Evidence:
+    history, _ = one_job()
+    history.rows["balance"][0]["gpu_ms"] *= 2
+    return history.evidence()
+
+
+def not_a_number() -> Evidence:
+    history, _ = one_job()
+    history.rows["balance"][1]["gpu_ms"] = float("nan")
+    return history.evidence()
+
+
+def past_its_limit() -> Evidence:
+    history, grant = one_job()
+    history.find("attempt", "id", grant.attempt)["remaining_s"] = 5
+    return history.evidence()
+
+
+def started_after_a_cancel() -> Evidence:
+    history = History()
+    gpus = history.node("n1")
+    history.step(6, "cancelled", history.job("a", 5), "CANCELLED")
+    history.find("job", "id", "a")["state"] = "CANCELLED"
+    grant = history.grant("a", 10, gpus[0])
+    history.find("job", "id", "a")["state"] = "DISPATCHING"
+    assert grant.epoch == 1
+    return history.evidence(12)
+
+
+def alive_after_a_cancel() -> Evidence:
+    history = History()
+    gpus = history.node("n1")
+    grant = history.grant(history.job("a", 5, gpus=2), 10, *gpus)
+    history.run(grant, 12, 79)
+    history.step(20, "cancelling", "a", "CANCELLING")
+    history.finish(grant, 80, "CANCELLED")
+    return history.evidence()
+
+
+def stuck_in_dispatching() -> Evidence:
+    history = History()
+    gpus = history.node("n1")
+    history.grant(history.job("a", 5, gpus=2), 10, *gpus)
+    return history.evidence(500)
+
+
+def held_after_the_end() -> Evidence:
+    history, _grant = one_job()
+    for row in history.rows["allocation"]:
+        row["released_at"] = None
+    history.change(history.last("attempt_ended"), data={"gpu_ms": 0})
+    for balance in history.rows["balance"]:
+        balance["gpu_ms"] = 0.0
+    return history.evidence()
+
+
+def a_deposed_scheduler_wrote() -> Evidence:
+    history, *_ = lost_and_found()
+    history.change(history.last("node_lost"), actor="scheduler 2")
+    return history.evidence(200)
+
+
+def nobody_did_it() -> Evidence:
+    history, _ = one_job()
+    history.change(history.last("succeeded"), actor="")
+    return history.evidence()
+
+
+def a_state_of_no_event() -> Evidence:
+    history, _ = one_job()
+    history.find("job", "id", "a")["state"] = "FAILED"
+    return history.evidence()
+
+
+def too_much_log() -> Evidence:
+    history, grant = one_job()
+    history.row("log", attempt=grant.attempt, size=5000)
+    return history.evidence()
+
+
+BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
+    ("I4", two_attempts_at_once),
+    ("I5", ended_twice),
+    ("I5", never_ended),
+    ("I6", an_edge_that_is_none),
+    ("I7", a_late_word_of_a_fenced_attempt),
+    ("I7", an_output_of_a_lost_attempt),
+    ("I8", an_acknowledged_job_is_gone),
+    ("I8", one_key_made_two_jobs),
+    ("I18", submitted_anew_after_a_loss),
+    ("I19", gone_again_without_a_pause),
+    ("I19", evicted_again_and_again),
+    ("I20", resumed_from_nothing),
+    ("I20", the_step_went_back),
+    ("I24", charged_twice),
+    ("I24", its_own_failure_given_back),
+    ("I25", not_a_number),
+    ("I26", past_its_limit),
+    ("I27", started_after_a_cancel),
+    ("I27", alive_after_a_cancel),
+    ("I28", stuck_in_dispatching),
+    ("I28", held_after_the_end),
+    ("I32", a_deposed_scheduler_wrote),
+    ("I33", nobody_did_it),
+    ("I33", a_state_of_no_event),
+    ("I35", too_much_log),
+]

@@ -1,0 +1,93 @@
+"""Each invariant has a lawful history in which the checker is silent, and one that breaks it and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.checker import broken_jobs, broken_pool
+from tests.checker.check import check
+from tests.checker.evidence import Evidence
+from tests.checker.lawful import History, lost_and_found, one_job
+from tests.checker.table import DECIDED, NOT_DECIDED
+
+
+def broken(evidence: Evidence) -> set[str]:
+    """The numbers of the invariants that the history breaks."""
+    return {finding.invariant for finding in check(evidence)}
+
+
+BROKEN = broken_pool.BROKEN + broken_jobs.BROKEN
+
+
+@pytest.mark.parametrize(("invariant", "history"), BROKEN, ids=[h.__name__ for _, h in BROKEN])
+def test_a_history_that_breaks_one_invariant_is_found_to_break_that_one_alone(invariant, history):
+    evidence = history()
+    assert broken(evidence) == {invariant}, [str(f) for f in check(evidence)]
+
+
+def test_an_artifact_whose_bytes_are_cut_off_is_found(tmp_path: Path):
+    content = b"0123456789"
+    sha = hashlib.sha256(content).hexdigest()
+    blob = tmp_path / "objects" / sha[:2] / sha[2:]
+    blob.parent.mkdir(parents=True)
+    history, _ = one_job()
+    entry = {"path": "model.safetensors", "size": len(content), "sha256": sha}
+    history.row("artifact", id="m", kind="model", files=[entry], published=True, corrupt=False, job="a")
+    found = []
+    for stored in (content, content[:4]):
+        blob.write_bytes(stored)
+        found.append(broken(history.evidence(artifacts=tmp_path)))
+    assert found == [set(), {"I20"}]
+
+
+LAWFUL = {
+    "one job": lambda: one_job()[0].evidence(settled=True),
+    "a lost node": lambda: lost_and_found()[0].evidence(200, settled=True),
+    "an eviction": lambda: broken_pool.an_eviction().evidence(120),
+    "a failing GPU": broken_pool.a_gpu_that_failed_and_was_tested,
+}
+
+
+@pytest.mark.parametrize("history", LAWFUL.values(), ids=LAWFUL)
+def test_a_lawful_history_is_silent(history):
+    assert [str(f) for f in check(history())] == []
+
+
+def test_every_invariant_is_decided_and_broken_once_or_has_its_reason():
+    numbers = {f"I{n}" for n in range(1, 36)}
+    assert set(DECIDED.values()) | set(NOT_DECIDED) == numbers
+    assert not set(DECIDED.values()) & set(NOT_DECIDED)
+    assert {number for number, _ in BROKEN} == set(DECIDED.values())
+
+
+ENDINGS = ("SUCCEEDED", "FAILED", "PREEMPTED", "LOST")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(ENDINGS), st.booleans(), st.integers(90, 300)), min_size=1, max_size=6))
+def test_any_lawful_life_of_jobs_is_silent(lives):
+    """Jobs one after another on one node: each attempt saves or not, and ends in one of the ways there are."""
+    history, at = History(), 10.0
+    gpus = history.node("n1")
+    waiting: list[str] = []
+    for number, (ending, saves, length) in enumerate(lives):
+        job = waiting.pop() if waiting else history.job(f"j{number}", at, gpus=2)
+        grant = history.grant(job, at + 5, *gpus)
+        history.run(grant, at + 7, at + length - 1)
+        if saves:
+            history.save(grant, at + 20, number)
+        if ending == "LOST":
+            history.event(at + length, "node_lost", "node", "n1", actor="scheduler 1", data={"to": "LOST"})
+        cause = {"LOST": {"cause": "node_lost"}, "PREEMPTED": {"why": "preempt"}, "FAILED": {}, "SUCCEEDED": {}}
+        history.finish(grant, at + length, ending, **cause[ending])
+        if ending == "LOST":
+            history.node("n1", at + length + 1)
+        waiting += [job] * (ending in ("LOST", "PREEMPTED"))
+        history.find("job", "id", job)["app_failures"] += ending == "FAILED"
+        at += length + 700
+    assert [str(f) for f in check(history.evidence(at))] == []
