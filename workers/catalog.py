@@ -6,25 +6,19 @@ Form, REST and the job itself read this file, so all three refuse alike. A new k
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workers.command_params import check_command, command_references
+from workers.param_errors import ParamError as ParamError
+from workers.param_errors import nearest as nearest
+from workers.param_errors import unknown
+
 MAX_MODELS = 32
 MIN_SHARD_BYTES = 1_000_000
 DTYPES = ("float64", "float32", "float16", "bfloat16")
-
-
-@dataclass(frozen=True, slots=True)
-class ParamError:
-    """One thing wrong with ``params``: ``field`` is the full path (``params.t``), ``limit`` what would be accepted."""
-
-    field: str
-    code: str
-    message: str
-    limit: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +34,17 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of job: its default queue, what a user sees, and ``check(params) -> (clean params, errors)``."""
+    """A kind of job: its default queue, what a user sees, and ``check(params) -> (clean params, errors)``.
+
+    ``takes`` are the kinds of artifact it reads; empty for any.
+    """
 
     name: str
     title: str
     queue: str
     check: Callable[[Mapping[str, Any]], tuple[dict[str, Any], list[ParamError]]]
     references: Callable[[Mapping[str, Any]], list[tuple[str, str, str]]]
+    takes: tuple[str, ...] = ()
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -54,12 +52,6 @@ STRATEGIES: dict[str, Strategy] = {
     "linear": Strategy("linear", "weighted mean of the models", 2, MAX_MODELS, ("weights", "normalize")),
 }
 MERGE_COMMON = ("strategy", "models", "dtype", "out_dtype", "max_shard_size", "seed")
-
-
-def nearest(word: str, known: tuple[str, ...] | list[str]) -> str:
-    """`` (did you mean 'x'?)`` for the nearest of ``known``, or nothing."""
-    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _number(value: Any) -> float | None:
@@ -102,20 +94,8 @@ def check_merge(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamEr
 
 
 def _unknown(params: Mapping[str, Any], strategy: Strategy | None) -> list[ParamError]:
-    """A parameter that nothing reads is a mistake, not a wish."""
     own = strategy.own if strategy else tuple({o for s in STRATEGIES.values() for o in s.own})
-    known = [*MERGE_COMMON, *own]
-    kind = strategy.name if strategy else "merge"
-    return [
-        ParamError(
-            f"params.{str(key)[:80]}",
-            "unknown_field",
-            f"a {kind} job has no parameter {str(key)[:80]!r}{nearest(str(key), known)}",
-            known,
-        )
-        for key in params
-        if key not in known
-    ]
+    return unknown(params, [*MERGE_COMMON, *own], strategy.name if strategy else "merge")
 
 
 def _models(given: Any, strategy: Strategy | None) -> tuple[list[str], list[ParamError]]:
@@ -190,7 +170,8 @@ def merge_references(params: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 KINDS: dict[str, Kind] = {
-    "merge": Kind("merge", "Merge models", "merge", check_merge, merge_references),
+    "merge": Kind("merge", "Merge models", "merge", check_merge, merge_references, takes=("model",)),
+    "command": Kind("command", "Run a program", "merge", check_command, command_references),
 }
 
 

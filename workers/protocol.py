@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NotRequired, TypedDict
 
+from workers.emep_job import CHECKPOINT_EXIT_CODE as CHECKPOINT_EXIT_CODE  # the client is one file and imports nothing
+from workers.emep_job import MAX_EVENT_LINE as MAX_EVENT_LINE
+
 PROTOCOL_VERSION = 1
-CHECKPOINT_EXIT_CODE = 85
 BELL_TASK = "emep.look"
 MAX_PATH = 1024
-MAX_EVENT_LINE = 4096
 
 
 def bell_queue(node: str) -> str:
@@ -86,18 +87,39 @@ class GpuDescription(TypedDict):
     nvlink_group_id: str | None
 
 
+class CanaryResult(TypedDict):
+    """What the test on a GPU came to, and how that reads."""
+
+    passed: bool
+    detail: str
+
+
 class GpuSample(TypedDict, total=False):
-    """One health report of one GPU. A metric that the board cannot give is absent; ``error`` is a failed check."""
+    """One health report of one GPU. A metric that the board cannot give is absent; ``error`` is a failed check.
+
+    ``fault`` is the kind of the error: ``hung`` (no answer in time), ``lost``, ``missing`` (the driver does not show
+    it) or ``error``. ``memory_mib`` is the installed size; ``recovery`` what the driver asks for (0 nothing, 1 reset,
+    2 reboot, 3 drain the peers, 4 drain and reset). ``xids`` are repeated until a heartbeat with them was answered;
+    ``xids_before`` is how many this agent had told before them. ``canary`` is sent once the test has ended.
+    """
 
     uuid: str
     utilization: float
     memory_used_mib: int
+    memory_mib: int
     temperature_c: float
     temperature_limit_c: float
     power_w: float
     ecc: int
+    remap_failure: int
+    remap_pending: int
+    retired_pages: int
+    recovery: int
     xids: list[int]
+    xids_before: int
+    canary: CanaryResult
     error: str
+    fault: str
 
 
 class HeldAttempt(TypedDict):

@@ -13,6 +13,7 @@ from scheduling.api.paging import envelope
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import pool as shapes
 from scheduling.api.shapes.answers import documented, page_of
+from scheduling.services import health
 from scheduling.services import pool as service
 from scheduling.store.queries import pool as queries
 from scheduling.store.queries import share
@@ -82,6 +83,46 @@ class GpuDetail(Reading):
         if gpu is None:
             raise not_found("GPU")
         return Response(gpu)
+
+
+class GpuVerb(Door):
+    """Something an operator does to a GPU: twice is the same as once."""
+
+    scopes = {"POST": "pool:operate"}
+    verb: ClassVar[str] = ""
+
+    def post(self, request: Request, uuid: str) -> Response:
+        """The GPU's state after the verb; 409 while a job is in the way."""
+        if not self.actor.may_operate:
+            raise Problem(403, "permission_denied", "operating GPUs needs the permission operate_pool; ask an admin")
+        result = health.operate(uuid, self.verb, self.actor, self.now)
+        if result is None:
+            raise not_found("GPU")
+        lawful, state = result
+        if not lawful:
+            raise Problem(
+                409, "gpu_busy", f"a job holds this GPU: wait for its end, or cancel it, then {self.verb} the GPU",
+                facts={"state": state},
+            )  # fmt: skip
+        return Response({"uuid": uuid, "state": state})
+
+
+@extend_schema_view(
+    post=documented("pool_gpu_return", "Return a GPU to service", tag="pool", answer=shapes.OperatedGpuShape)
+)
+class GpuReturn(GpuVerb):
+    """Back in service as soon as it has passed its test and three clean checks."""
+
+    verb = "return"
+
+
+@extend_schema_view(
+    post=documented("pool_gpu_retire", "Take a GPU out of the pool", tag="pool", answer=shapes.OperatedGpuShape)
+)
+class GpuRetire(GpuVerb):
+    """It counts as installed no more."""
+
+    verb = "retire"
 
 
 class NodeVerb(Door):

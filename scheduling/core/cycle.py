@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.backfill import longest_now
 from scheduling.core.bookings import NEVER, Booking, Bookings
+from scheduling.core.nominated import go_on
 from scheduling.core.ordering import Source, rank_key
 from scheduling.core.placement import find, fits, is_out_of_question, is_told_by_counts
 from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Scores, Start, Unnominate
-from scheduling.core.preemption import Choice, cheapest, choose_victims, evictable
+from scheduling.core.preemption import Choice, choose_victims
 from scheduling.core.promises import Promise, Promises, new_promise
 from scheduling.core.room import NO_PINS
 from scheduling.core.turns import Turns
 from scheduling.core.waiting import LevelQueue, Queued, Shape
 
 if TYPE_CHECKING:
-    from scheduling.core.held import Nominee
     from scheduling.core.reclaim import TakenBack
     from scheduling.core.scheduler import Scheduler
 
@@ -66,7 +66,7 @@ class Cycle:
         scheduler.overdue(now)
         if scheduler.nominees:
             for nominee in sorted(scheduler.nominees.values(), key=lambda each: (-each.queued.level, each.queued)):
-                self._continue(nominee)
+                go_on(self, nominee)
         self.aged = scheduler.waiting.older_than(now - scheduler.aged_after_ms, scheduler.aged_slots)
         self._rest = sorted(scheduler.waiting.levels)
         self._go_on()
@@ -83,61 +83,6 @@ class Cycle:
             scores=self.scores,
             alarms=back.alarms,
         )
-
-    # Nominations
-
-    def _continue(self, nominee: Nominee) -> None:
-        """A job that waits for victims starts when its GPUs are free, or elsewhere; past its deadline it waits anew."""
-        scheduler, queued = self.scheduler, nominee.queued
-        room = scheduler.room
-        held = any(scheduler.holder[gpu] is not None for gpu in nominee.gpus)
-        usable = all(mask & ~room.usable[cell] == 0 for cell, mask in nominee.cells.items())
-        if not held and usable:
-            scheduler.unnominate(nominee, keep=True)
-            self._start(queued, nominee.gpus, nominated=True)
-            return
-        if nominee.deadline_ms <= self.now_ms:
-            scheduler.unnominate(nominee)
-            self.unnominations.append(Unnominate(queued.id))
-            scheduler.enqueue(queued.job)
-            return
-        self.refresh(queued.shape)
-        pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
-        place = find(room, queued.shape.wanted, pins, span=self._span(queued))
-        if place is not None:
-            scheduler.unnominate(nominee)
-            self.unnominations.append(Unnominate(queued.id))
-            self._start(queued, place)
-        elif not nominee.again and self._is_late(nominee):
-            self._plan_again(nominee)
-
-    def _is_late(self, nominee: Nominee) -> bool:
-        """Whether a victim has not left in the time it had to save."""
-        holder = self.scheduler.holder
-        held = [each for gpu in nominee.gpus if (each := holder[gpu]) is not None]
-        return any(each.preempting and each.stop_by_ms is not None and each.stop_by_ms <= self.now_ms for each in held)
-
-    def _plan_again(self, nominee: Nominee) -> None:
-        """The one new plan without the victim that did not save (D8); without another legal set all stays as it is.
-
-        Whoever enforces the graces then stops that victim for good.
-        """
-        scheduler = self.scheduler
-        scheduler.unnominate(nominee)
-        queued = scheduler.enqueue(nominee.queued.job)
-        pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
-        self.refresh(queued.shape)
-        place = find(scheduler.room, queued.shape.wanted, pins, span=self._span(queued))
-        if place is not None:  # with what others have left for it
-            self.unnominations.append(Unnominate(queued.id))
-            self._start(queued, place)
-            return
-        choice = cheapest(scheduler, queued, evictable(scheduler, queued), pins=pins, now_ms=self.now_ms)
-        if choice is None:
-            scheduler.nominate(queued, nominee.gpus, deadline_ms=nominee.deadline_ms)
-            return
-        self.unnominations.append(Unnominate(queued.id))
-        self._ask_to_leave(queued, choice, again=True)
 
     # The queue
 
@@ -261,18 +206,20 @@ class Cycle:
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
         if shape.changes_itself:
             self.refresh(shape)
-        place = find(scheduler.room, shape.wanted, pins, span=self._span(queued))
+        place = find(scheduler.room, shape.wanted, pins, span=self.span(queued))
         if place is None:
             if pins is NO_PINS:
                 shape.cycle, shape.changes, shape.fits_up_to = self.number, scheduler.changes, -1
             return False
-        self._start(queued, place)
+        self.start(queued, place)
         return True
 
-    def _span(self, queued: Queued) -> tuple[int, int]:
+    def span(self, queued: Queued) -> tuple[int, int]:
+        """From when until when the job would run if it started now, in ms."""
         return self.now_ms, self.now_ms + queued.duration_ms
 
-    def _start(self, queued: Queued, gpus: list[int], *, nominated: bool = False) -> None:
+    def start(self, queued: Queued, gpus: list[int], *, nominated: bool = False) -> None:
+        """The job starts on these GPUs; ``nominated`` ones were kept for it."""
         scheduler = self.scheduler
         if self._with_scores:
             self.scores[queued.id] = scheduler.share.scores(queued.owner, queued.level)
@@ -368,10 +315,11 @@ class Cycle:
         if choice is None:
             self._fruitless.add(key)
             return False
-        self._ask_to_leave(queued, choice)
+        self.ask_to_leave(queued, choice)
         return True
 
-    def _ask_to_leave(self, queued: Queued, choice: Choice, *, again: bool = False) -> None:
+    def ask_to_leave(self, queued: Queued, choice: Choice, *, again: bool = False) -> None:
+        """The victims are asked to stop, and exactly the GPUs needed are kept for the job."""
         scheduler = self.scheduler
         policy = scheduler.policy
         grace = max(policy.grace_s(held.owner[0]) for held in choice.victims)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -68,6 +68,7 @@ class Record:
 
 
 EMPTY = Record()
+NAMES = tuple(f.name for f in fields(Record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +83,14 @@ class Known:
 
 def pack(record: Record) -> dict[str, object]:
     """The record as JSON, without what is as in an empty one."""
-    return {name: value for name, value in asdict(record).items() if value != getattr(EMPTY, name)}
+    return {name: value for name in NAMES if (value := getattr(record, name)) != getattr(EMPTY, name)}
 
 
 def unpack(stored: Mapping[str, object]) -> Record:
     """The record that :func:`pack` made the JSON of; unknown members are left out."""
-    known = {f.name for f in fields(Record)}
-    values: dict[str, Any] = {name: value for name, value in stored.items() if name in known}
+    values: dict[str, Any] = {name: value for name, value in stored.items() if name in NAMES}
     values["cause"] = Cause(values.get("cause", ""))
     values["need"] = Need(values.get("need", 0))
     values["xids"] = tuple((number, at) for number, at in values.get("xids", ()))
     values["returns"] = tuple(values.get("returns", ()))
-    return replace(EMPTY, **values)
+    return Record(**values)

@@ -53,7 +53,7 @@ def shown(node: Mapping[str, Any]) -> dict[str, Any]:
     """The node with its GPUs by NVLink group, those of none last."""
     groups: dict[str | None, list[dict[str, Any]]] = {}
     for gpu in node["gpus"]:
-        groups.setdefault(gpu["nvlink_group_id"], []).append(_tile(gpu, node["state"]))
+        groups.setdefault(gpu["nvlink_group_id"], []).append(tile(gpu, node["state"]))
     ordered = sorted(groups.items(), key=lambda pair: (pair[0] is None, pair[0] or ""))
     models = sorted({g["model"] for g in node["gpus"]})
     return {
@@ -63,7 +63,7 @@ def shown(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tile(gpu: Mapping[str, Any], node_state: str) -> dict[str, Any]:
+def tile(gpu: Mapping[str, Any], node_state: str) -> dict[str, Any]:
     """The GPU with its state as the tile tells it: no number that nobody measures now, and free only if it is."""
     lost = node_state == NodeState.LOST
     tile = {**gpu, **dict.fromkeys(LIVE_NUMBERS if lost else ())}
@@ -74,6 +74,7 @@ def _tile(gpu: Mapping[str, Any], node_state: str) -> dict[str, Any]:
         "idle": ""
         if gpu["state"] == GpuState.HEALTHY and node_state == NodeState.READY
         else _why_idle(gpu, node_state),
+        "trouble": "" if lost or gpu["state"] == GpuState.HEALTHY else gpu["why"] or "",
         "memory_gb": _gb(gpu["memory_mib"]),
         "used_gb": None if used is None else _gb(used),
     }
@@ -84,7 +85,7 @@ def _why_idle(gpu: Mapping[str, Any], node_state: str) -> str:
     if node_state == NodeState.LOST:
         return "its node is lost"
     if gpu["state"] != GpuState.HEALTHY:
-        return gpu["why"] or "out of service"
+        return "no new work" if gpu["state"] == GpuState.SUSPECT else "out of service"
     return f"its node is {node_state.lower()}"
 
 

@@ -138,7 +138,7 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
     return {
         JobState.HELD: "Held by its owner: it does not start until it is released.",
         JobState.DISPATCHING: f"Granted {gpus} of {where}; waiting for the node to take it.",
-        JobState.PREEMPTING: "Saving a checkpoint to make room for a job of higher priority.",
+        JobState.PREEMPTING: "Saving a checkpoint and leaving its GPUs; its timeline says why.",
         JobState.CANCELLING: "Being cancelled: its node was asked to stop it.",
         JobState.TIMED_OUT: f"Stopped after {ran}: its time limit of {limit(job['max_duration'])} had passed.",
         JobState.CANCELLED: f"Cancelled after running for {ran}." if ran else "Cancelled before it started.",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from scheduling.core.lifecycle import GpuState, NodeEvent, NodeState, node_sources_of
-from scheduling.services import now
+from scheduling.services import health, now
 from scheduling.services import pool as verbs
 from scheduling.store.queries import events, pages, pool
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import posted, signed_in
-from scheduling.web.board import shown
+from scheduling.web.board import shown, tile
 from scheduling.web.wording import amount
 
 MAY = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent.RETURN}
@@ -25,7 +28,8 @@ def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
     seq, found = events.newest(), pool.pool(actor, node=name)
     if not found:
         raise Http404(f"there is no node {name[:60]}")
-    one = shown(found[0])
+    one, wanted = shown(found[0]), request.GET.get("gpu", "")
+    gpus = [g for group in one["groups"] for g in group["gpus"]] + [tile(g, one["state"]) for g in pool.retired(name)]
     return render(
         request,
         "node.html",
@@ -33,7 +37,9 @@ def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
             "seq": seq,
             "node": one,
             "sentence": _sentence(one),
-            "history": [{**e, "word": e["type"].replace("_", " ")} for e in pool.node_events(name)],
+            "gpus": [_gpu(g) for g in sorted(gpus, key=lambda g: (g["index"], g["uuid"]))],
+            "wanted": next((g for g in gpus if g["uuid"] == wanted), None),
+            "history": [_event(e) for e in pool.node_events(name, gpu=wanted or None)],
             "attempts": pages.attempts_on(name, actor),
             "may": {verb: one["state"] in node_sources_of(event) for verb, event in MAY.items()},
             "operator": actor.may_operate,
@@ -54,6 +60,42 @@ def operate(request: HttpRequest, actor: Actor, name: str, verb: str) -> HttpRes
     if not lawful:
         messages.error(request, f"A node that is {state.lower()} can't be asked to {verb}; nothing was changed.")
     return redirect("node", name=name)
+
+
+@posted
+@signed_in
+def operate_gpu(request: HttpRequest, actor: Actor, name: str, uuid: str, verb: str) -> HttpResponse:
+    """The GPU is asked back into service by way of its test, or retired; only operators may."""
+    if not actor.may_operate:
+        raise PermissionDenied("returning and retiring a GPU need the permission to operate the pool")
+    result = health.operate(uuid, verb, actor, now()) if verb in health.VERBS else None
+    if result is None:
+        raise Http404(f"there is no GPU {uuid[:80]}")
+    if not result[0]:
+        messages.error(request, "A job holds this GPU: wait for its end, or cancel it; nothing was changed.")
+    return redirect("node", name=name)
+
+
+def _gpu(one: Mapping[str, Any]) -> dict[str, Any]:
+    state = one["state"]
+    may = {
+        "return": one["may_return"] and state != GpuState.UNHEALTHY,
+        "retire": state != GpuState.RETIRED and not one["busy"],
+    }
+    return {**one, "may": may}
+
+
+def _event(one: Mapping[str, Any]) -> dict[str, Any]:
+    """The event in words: a change of state names the state, which its message begins with."""
+    moved = one["type"] == "gpu_state" and ": " in one["message"]
+    state, _, words = one["message"].partition(": ")
+    return {
+        **one,
+        "word": one["type"].replace("_", " "),
+        "state": state if moved else "",
+        "message": words if moved else one["message"],
+        "index": one["data"].get("index"),
+    }
 
 
 def _sentence(one: dict[str, object]) -> str:

@@ -13,7 +13,7 @@ from scheduling.store.queries import pool
 from scheduling.store.queries import share as queries
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
-from scheduling.web.share_words import compared, example, headline, ledger
+from scheduling.web.share_words import compared, example, headline, ledger, lost_words
 
 
 @signed_in
@@ -29,6 +29,7 @@ def share(request: HttpRequest, actor: Actor) -> HttpResponse:
             ledger("People in projects", found["users"], levels, about="Each within the share of the project."),
         ],
         "compared": compared(found["ledgers"]),
+        "lost": lost_words(found["lost"]),
         "days": found["half_life_s"] / 86_400,
         "sentence": headline(found["projects"]),
         "levels": levels,

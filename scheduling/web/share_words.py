@@ -14,6 +14,19 @@ def compared(ledgers: Sequence[str]) -> str:
     return f"{', then '.join(_WORDS[name] for name in ledgers)}, then the time of submission"
 
 
+_CAUSES = {
+    "preempt": "preempted for jobs of higher priority",
+    "health": "on GPUs that failed",
+    "drain": "on nodes that were shut down",
+    "lost": "on nodes that were lost",
+}
+
+
+def lost_words(rows: Rows) -> list[dict[str, Any]]:
+    """What was lost and given back, with each cause as words."""
+    return [{**row, "words": _CAUSES[row["cause"]]} for row in rows]
+
+
 def headline(projects: Rows) -> str:
     """Who is first, in one sentence."""
     ranked = _ranked(projects)

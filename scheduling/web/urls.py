@@ -21,6 +21,7 @@ urlpatterns = [
     re_path(r"^jobs/(?P<job_id>[0-9a-f-]{36})/(?P<verb>cancel|force|hold|release)/$", job.act, name="job-act"),
     path("nodes/<str:name>/", nodes.node, name="node"),
     path("nodes/<str:name>/<str:verb>/", nodes.operate, name="node-operate"),
+    path("nodes/<str:name>/gpus/<str:uuid>/<str:verb>/", nodes.operate_gpu, name="gpu-operate"),
     path("share/", share.share, name="share"),
     path("artifacts/", artifacts.artifacts, name="artifacts"),
     path("artifacts/<uuid:artifact_id>/", artifacts.artifact, name="artifact"),

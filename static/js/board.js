@@ -8,6 +8,7 @@ const main = document.getElementById("main");
 const only = main.dataset.only;
 const ages = new Map();
 const rebuild = soon(() => reload("pool"), 400);
+const retell = soon(() => reload("record"), 400);
 
 const gigabytes = (mib) => (mib * 2 ** 20) / 1e9;
 
@@ -17,10 +18,12 @@ function gpu(frame) {
   if (!tile) return only && frame.data.node !== only ? undefined : rebuild();
   if (!newer(tile, frame.version)) return undefined;
   const data = reached(frame.data);
+  if (only && tile.dataset.state !== data.state) retell();
   tile.dataset.state = data.state;
   tile.toggleAttribute("data-busy", data.busy);
   mark(tile, data.state);
   holder(hook(tile, "holder"), data);
+  trouble(tile, data);
   const total = gigabytes(data.memory_mib);
   const used = data.memory_used_mib === null ? null : gigabytes(data.memory_used_mib);
   hook(tile, "load").value = data.utilization ?? 0;
@@ -41,8 +44,22 @@ function reached(data) {
 
 function idle(data) {
   if (data.node_state === "LOST") return "its node is lost";
-  if (data.state !== "HEALTHY") return data.why || "out of service";
+  if (data.state !== "HEALTHY") return data.state === "SUSPECT" ? "no new work" : "out of service";
   return data.node_state === "READY" ? "" : `its node is ${word(data.node_state)}`;
+}
+
+// Why a GPU gets no new work, since when, and what has to happen before it does again.
+function trouble(tile, data) {
+  const why = ["HEALTHY", "UNREACHABLE"].includes(data.state) ? "" : (data.why ?? "");
+  const line = hook(tile, "why");
+  say(line, why);
+  line.title = why;
+  line.hidden = hook(tile, "since").hidden = why === "";
+  say(hook(tile, "next"), data.next ? ` · ${data.next}` : "");
+  const changed = hook(tile, "changed");
+  if (!data.since || changed.dateTime === data.since) return;
+  changed.dateTime = data.since;
+  changed.dataset.ago = "";
 }
 
 function holder(place, data) {

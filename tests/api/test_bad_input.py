@@ -29,7 +29,7 @@ GROUP = 4
         ({"params": {"t": 10**400}}, "params.t", "out_of_range", [0, 1]),
         ({"queue": "merg"}, "queue", "unknown_queue", ["merge", "eval", "inference"]),
         ({"priority": "Hihg"}, "priority", "unknown_level", ["Critical", "High", "Normal", "Low"]),
-        ({"kind": "merg"}, "kind", "unknown_kind", ["merge"]),
+        ({"kind": "merg"}, "kind", "unknown_kind", ["command", "merge"]),
         ({"project": "alpah"}, "project", "unknown_project", ["alpha"]),
         (
             {"priority": "Critical", "purpose": "regression_gate"},

@@ -37,6 +37,8 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("POST", "pool/nodes/{node}/drain/"): (403, 403, 200),
     ("POST", "pool/nodes/{node}/return/"): (403, 403, 200),
     ("GET", "pool/gpus/{gpu}/"): (200, 200, 200),
+    ("POST", "pool/gpus/{gpu}/return/"): (403, 403, 200),
+    ("POST", "pool/gpus/{gpu}/retire/"): (403, 403, 409),
     ("GET", "pool/windows/"): (200, 200, 200),
     ("POST", "pool/windows/"): (403, 403, 422),
     ("DELETE", "pool/windows/{window}/"): (403, 403, 404),

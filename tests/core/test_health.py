@@ -305,3 +305,28 @@ def test_the_record_survives_its_json():
 
 def test_an_empty_record_is_empty_json():
     assert pack(Life().record) == {}
+
+
+def test_no_test_is_wanted_while_checks_fail():
+    life = out_of_service()
+    life.report(GOOD)
+    assert health.gpu_return.wants_test(life.known, life.now_ms)
+    life.report(HOT)
+    assert not health.gpu_return.wants_test(life.known, life.now_ms)
+
+
+def test_a_report_without_a_count_of_memory_errors_does_not_make_one_forget_the_last():
+    life = Life(busy=True)
+    life.report(replace(GOOD, ecc=3), replace(GOOD, ecc=None), replace(GOOD, ecc=4))
+    assert life.state is SUSPECT
+
+
+def test_after_an_operators_word_the_next_return_is_free_again():
+    life = out_of_service()
+    for _ in range(2):
+        life.returns()
+        life.report(HOT, HOT, HOT)
+    life.take(health.readmit(life.known, "return by admin"))
+    life.returns()
+    life.report(HOT, HOT, HOT)
+    assert life.returns() is HEALTHY

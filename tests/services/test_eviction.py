@@ -13,6 +13,8 @@ from scheduling.services import artifact_files, jobs, pool, tick
 from scheduling.store import load, measured
 from scheduling.store.clock import to_ms
 from scheduling.store.commit import balances, evictions
+from scheduling.store.queries import share
+from scheduling.web import share_words
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -236,6 +238,16 @@ def test_what_was_not_saved_is_lost_to_the_preemption_and_given_back():
     lost = LostWork.objects.get()
     assert (lost.cause, lost.redo_since, lost.gpu_ms) == ("preempt", b.NOON, 4 * 160_000)
     assert Balance.objects.get(ledger="project", key="alpha").gpu_ms == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_share_page_and_rest_tell_what_was_given_back_by_project_and_cause():
+    world = World()
+    world.evicted()
+    world.leaves(160)
+    found = share.share(world.who["bob"], b.later(161))["lost"]
+    assert found == [{"project": "alpha", "cause": "preempt", "gpu_hours": round(4 * 160 / 3600, 4), "attempts": 1}]
+    assert share_words.lost_words(found)[0]["words"] == "preempted for jobs of higher priority"
+    assert share.share(world.who["bob"], b.later(161 + 31 * 86_400))["lost"] == []
 
 
 def test_of_a_victim_that_saved_only_the_time_of_saving_is_lost():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import signal
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from workers.agent.contract import contract_of
 from workers.agent.messages import (
     Abort,
     AskStop,
@@ -14,13 +16,17 @@ from workers.agent.messages import (
     Exited,
     Kill,
     LogAcknowledged,
+    OverQuota,
     Publish,
+    Saved,
+    Snapshot,
+    Snapshotted,
     Spare,
     StopAsked,
     StoreFinished,
     Tailed,
 )
-from workers.agent.outcome import Ending, decide
+from workers.agent.outcome import DISK_QUOTA, Ending, Facts, decide
 from workers.agent.statedir import Ref
 from workers.protocol import Answer, Launch, Outcome
 
@@ -39,6 +45,8 @@ class Phase(StrEnum):
 
 
 ALIVE = (Phase.STARTING, Phase.RUNNING)
+# Of these a later run may go on from a checkpoint, so the one under way is waited for.
+_MAY_RESUME = (Outcome.PREEMPTED, Outcome.TIMED_OUT, Outcome.FAILED, Outcome.OOM)
 _WIRE = {
     Phase.PREPARING: "claimed",
     Phase.STARTING: "claimed",
@@ -52,7 +60,8 @@ _WIRE = {
 class Held:
     """One attempt that this node holds. ``dropped``: the server wants nothing of it, so it ends without a report.
 
-    ``gone``: it ran before the node's last boot, so nothing of it can still come.
+    ``gone``: it ran before the node's last boot, so nothing of it can still come. ``saving``: a checkpoint is on its
+    way into the store, and ``next_save`` is the newest declared since; ``closing``: the end waits for it.
     """
 
     ref: Ref
@@ -72,6 +81,10 @@ class Held:
     log_waiting: bool = False
     events_offset: int = 0
     events_kept: int = 0
+    saving: bool = False
+    next_save: Saved | None = None
+    closing: bool = False
+    over: OverQuota | None = None
 
     @property
     def wire_state(self) -> str:
@@ -173,20 +186,80 @@ class Held:
         if self.dropped:
             return [Drop(self.ref)]
         self.exited = event
-        asked = self.stop.why if self.stop is not None else None
-        if self.spared and event.exit.exit_code == 0:
-            asked = None  # it was let run on and came to its end
-        self.ending = decide(event.exit, event.facts, asked=asked)
-        if self.launch is None or not (self.ending.outputs or self.ending.checkpoint):
-            return self.finish(self.ending)
+        self.ending = decide(
+            event.exit, self._facts(event), asked=self._asked(event), contract=contract_of(self.launch)
+        )
         self.phase = Phase.PUBLISHING
-        ending = self.ending
+        self.closing = self.saving and self.ending.outcome in _MAY_RESUME
+        return [] if self.closing else self._close(self.ending, event.facts)
+
+    def _asked(self, event: Exited) -> str | None:
+        """Why it was asked to stop, as far as its end is by that: one that was let run on may end as it likes.
+
+        What it does within its grace, or by the signal itself, still comes of having been asked.
+        """
+        stop = self.stop
+        if stop is None or not self.spared:
+            return stop.why if stop is not None else None
+        if event.exit.exit_code == 0:
+            return None
+        terms = contract_of(self.launch)
+        died = event.exit.signal == signal.Signals[terms.preempt_signal]
+        by_signal = died or event.exit.exit_code == terms.checkpoint_exit_code
+        grace = self.launch["grace_s"] if self.launch is not None else 0.0
+        return stop.why if by_signal or event.exit.at <= stop.at + grace else None
+
+    def _facts(self, event: Exited) -> Facts:
+        if self.over is None:
+            return event.facts
+        words = (
+            f"it took {self.over.used} bytes of disk, the node's limit for one job is {self.over.limit} "
+            "(job_disk_bytes): write less, keep fewer checkpoints, or ask an operator to raise it"
+        )
+        return replace(event.facts, error_message=words)
+
+    def _close(self, ending: Ending, facts: Facts) -> list[Command]:
+        """Upload what the ending calls for, or finish."""
+        if self.launch is None or not (ending.outputs or ending.checkpoint):
+            return self.finish(ending)
         return [
             Publish(
                 self.ref, self.launch, outputs=ending.outputs, checkpoint=ending.checkpoint,
-                clean=ending.clean, step=event.facts.last_step,
+                clean=ending.clean, step=facts.last_step, declared=facts.last_path,
             )
         ]  # fmt: skip
+
+    # ------------------------------------------------------------ checkpoints on the way
+
+    def save(self, saved: Saved) -> list[Command]:
+        """The running job declared a checkpoint: into the store with it, one at a time and the newest first."""
+        if self.phase is not Phase.RUNNING or self.launch is None or (self.stop is not None and not self.spared):
+            return []  # at an end that was asked for the whole directory is taken
+        if self.saving:
+            self.next_save = saved
+            return []
+        self.saving = True
+        return [Snapshot(self.ref, self.launch, saved.path, saved.step)]
+
+    def snapshotted(self, event: Snapshotted) -> list[Command]:
+        """The checkpoint under way is in the store, or is not to be had."""
+        self.saving = False
+        if event.stale:
+            return [] if self.dropped else self.drop()
+        if event.artifact is not None and self.phase in (Phase.RUNNING, Phase.PUBLISHING):
+            self.add({"type": "checkpoint", "artifact": event.artifact, "step": event.step})
+        if self.closing and self.ending is not None and self.exited is not None:
+            self.closing = False
+            return self._close(self.ending, self.exited.facts)
+        following, self.next_save = self.next_save, None
+        return self.save(following) if following is not None else []
+
+    def over_quota(self, event: OverQuota, now: float) -> list[Command]:
+        """It has filled its share of the disk: it is ended, before others can't write."""
+        if self.phase not in ALIVE or self.killed:
+            return []
+        self.over, self.stop, self.spared = event, StopAsked(DISK_QUOTA, now, now), False
+        return self.kill(DISK_QUOTA, now)
 
     def finish(
         self, ending: Ending, *, artifacts: tuple[str, ...] = (), checkpoint: str | None = None
@@ -226,7 +299,7 @@ class Held:
             if oldest is not None:
                 del self.queue[oldest]
 
-    def tailed(self, event: Tailed) -> None:
+    def tailed(self, event: Tailed) -> list[Command]:
         """Take in news from its files."""
         for report in event.reports:
             self.add(report)
@@ -237,6 +310,7 @@ class Held:
         if event.log_done and not self.log_waiting:
             self.log_done = True
             self._queue_report()
+        return self.save(event.saved) if event.saved is not None else []
 
     def _queue_report(self) -> None:
         """The final report goes out last, when the log has been delivered."""

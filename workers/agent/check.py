@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from workers.agent.client import Api, CallFailed
-from workers.agent.devices import Devices, DevicesError, Poller
+from workers.agent.devices import Devices, DevicesError, Poller, trouble
 from workers.agent.messages import FailureKind
 from workers.agent.processes import Processes
 from workers.agent.settings import BadSettings, Settings
@@ -70,10 +70,10 @@ def _gpus(settings: Settings, open_devices: Opener) -> Iterator[tuple[bool, str]
     yield bool(rows), f"gpus: {len(rows)} {'simulated' if devices.simulated else 'real'}"
     samples = {s["uuid"]: s for s in Poller(devices, [gpu["uuid"] for gpu in rows]).collect(DEADLINE_S)}
     for gpu in rows:
-        trouble = samples[gpu["uuid"]].get("error", "")
+        wrong = trouble(samples[gpu["uuid"]])
         group = gpu["nvlink_group_id"] or "no NVLink group"
         words = f"gpu {gpu['index']} {gpu['uuid']} {gpu['model']} {gpu['memory_mib']} MiB, {group}"
-        yield not trouble, f"{words}: {trouble}" if trouble else words
+        yield not wrong, f"{words}: {wrong}" if wrong else words
     devices.close()
 
 

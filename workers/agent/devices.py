@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from workers.protocol import GpuDescription, GpuSample
+
+DRAIN_PEERS = 3
 
 
 class DevicesError(Exception):
     """The devices can't be used as configured; the text says what is wrong and what to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A program that tries a GPU: it ends with 0 when the GPU does right, and its last line says what it found."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
 class Devices(Protocol):
-    """What the agent asks of its GPUs. ``sample`` may hang; everything else answers at once."""
+    """What the agent asks of its GPUs. ``sample`` and ``occupied`` may hang; everything else answers at once."""
 
     simulated: bool
 
@@ -26,6 +36,22 @@ class Devices(Protocol):
 
     def sample(self, uuid: str) -> GpuSample:
         """One look at one GPU: what it can't tell is absent, what failed is ``error``."""
+        ...
+
+    def xids(self) -> dict[str, list[int]]:
+        """The Xids that have come since the last call, by UUID, oldest first."""
+        ...
+
+    def boots(self) -> int:
+        """How often the node was booted since the agent's start: 0 but for simulated ones."""
+        ...
+
+    def occupied(self, uuid: str) -> str:
+        """What still uses a GPU that should be idle, in words; empty when nothing does."""
+        ...
+
+    def trial(self, uuid: str) -> Trial:
+        """The program that tries this GPU."""
         ...
 
     def note_busy(self, uuids: frozenset[str]) -> None:
@@ -68,14 +94,32 @@ class Poller:
                 samples.append(look.sample)
                 del self.looks[uuid]
             else:
-                samples.append({"uuid": uuid, "error": f"the driver gave no answer within {deadline_s:g} s"})
+                samples.append(_hung(uuid, f"the driver gave no answer within {deadline_s:g} s"))
         return samples
 
     def _look(self, uuid: str, look: _Look) -> None:
         try:
             look.sample = self.devices.sample(uuid)
         except DevicesError as problem:
-            look.sample = {"uuid": uuid, "error": str(problem)[:300]}
+            look.sample = {"uuid": uuid, "error": str(problem)[:300], "fault": "error"}
         finally:
-            look.sample = look.sample or {"uuid": uuid, "error": "the look at it crashed"}
+            look.sample = look.sample or {"uuid": uuid, "error": "the look at it crashed", "fault": "error"}
             look.done.set()
+
+
+def _hung(uuid: str, words: str) -> GpuSample:
+    return {"uuid": uuid, "error": words, "fault": "hung"}
+
+
+def trouble(sample: GpuSample) -> str:
+    """What is wrong with a GPU by this one look, in words for its operator; empty when nothing is."""
+    if sample.get("error"):
+        return sample["error"]
+    if sample.get("remap_failure"):
+        return "a memory row could not be replaced; the board is worn out"
+    if sample.get("recovery", 0) not in (0, DRAIN_PEERS):
+        return f"the driver asks for recovery action {sample['recovery']} (1 reset, 2 reboot, 4 drain and reset)"
+    heat, limit = sample.get("temperature_c"), sample.get("temperature_limit_c")
+    if heat is not None and limit is not None and heat >= limit:
+        return f"{heat:g} °C is at or above the board's slowdown limit of {limit:g} °C"
+    return ""

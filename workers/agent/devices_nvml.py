@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from workers.agent.devices import DevicesError
+from workers.agent.devices import DevicesError, Trial
 from workers.protocol import GpuDescription, GpuSample
 
 log = logging.getLogger("emep.agent")
@@ -21,9 +22,10 @@ MIB = 2**20
 P2P_NVLINK = 2
 P2P_OK = 0
 RECOVERY_ACTION_FIELD = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
-RECOVERY_WORDS = {1: "reset it", 2: "reboot the node", 3: "drain its peers", 4: "drain and reset it"}
-# Faults of the application and not of the board (the list NVIDIA's own device plugin ignores).
-APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
+# So much may be in use above what an idle board was seen with: the driver's own, never a job's.
+IDLE_SLACK_MIB = 256
+# A program in a loop can raise the same Xid a thousand times a second.
+MAX_WAITING_XIDS = 64
 UNSUPPORTED = (
     pynvml.NVML_ERROR_NOT_SUPPORTED,
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
@@ -31,6 +33,7 @@ UNSUPPORTED = (
     pynvml.NVML_ERROR_NO_PERMISSION,
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
 )
+LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_GPU_NOT_FOUND)
 EVENT_WAIT_MS = 1000
 
 
@@ -50,8 +53,10 @@ class NvmlDevices:
         self.overrides = groups or {}
         self.fabric = fabric
         self.node = node
-        self.xids: dict[str, list[int]] = {}
+        self.waiting_xids: dict[str, list[int]] = {}
         self.xid_lock = threading.Lock()
+        self.busy: frozenset[str] = frozenset()
+        self.idle_mib: dict[str, int] = {}
         self.closing = threading.Event()
         try:
             nvml.nvmlInit()
@@ -134,15 +139,14 @@ class NvmlDevices:
         sample: GpuSample = {"uuid": uuid}
         handle = self.handles.get(uuid)
         if handle is None:
-            return {"uuid": uuid, "error": "NVML does not show this GPU"}
+            return {"uuid": uuid, "error": "NVML does not show this GPU", "fault": "missing"}
         try:
             self._fill(sample, handle)
         except pynvml.NVMLError as problem:
             sample["error"] = str(problem)[:300]
-        with self.xid_lock:
-            seen = self.xids.pop(uuid, [])
-        if seen:
-            sample["xids"] = seen
+            sample["fault"] = "lost" if problem.value in LOST else "error"
+        if uuid not in self.busy and "memory_used_mib" in sample:
+            self.idle_mib[uuid] = min(sample["memory_used_mib"], self.idle_mib.get(uuid, sample["memory_used_mib"]))
         return sample
 
     def _fill(self, sample: GpuSample, handle: Any) -> None:
@@ -153,6 +157,7 @@ class NvmlDevices:
         memory = self._ask(lambda: self._memory(handle))
         if memory is not None:
             sample["memory_used_mib"] = int(memory.used) // MIB
+            sample["memory_mib"] = int(memory.total) // MIB
         heat = self._ask(lambda: nvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
         if heat is not None:
             sample["temperature_c"] = float(heat)
@@ -171,28 +176,59 @@ class NvmlDevices:
         )
         if errors is not None:
             sample["ecc"] = int(errors)
-        trouble = self._retired(handle) or self._recovery(handle)
-        if trouble:
-            sample["error"] = trouble
+        self._wear(sample, handle)
+        self._recovery(sample, handle)
 
-    def _retired(self, handle: Any) -> str:
+    def _wear(self, sample: GpuSample, handle: Any) -> None:
+        """Rows that were or are to be replaced; boards that can't do that have retired pages."""
         rows = self._ask(lambda: self.nvml.nvmlDeviceGetRemappedRows(handle))
         if rows is not None:
-            return "a memory row could not be remapped; the board needs replacing" if rows[3] else ""
+            sample["remap_pending"], sample["remap_failure"] = int(bool(rows[2])), int(bool(rows[3]))
+            return
         pages = self._ask(
             lambda: self.nvml.nvmlDeviceGetRetiredPages(handle, pynvml.NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR)
         )
-        return f"{len(pages)} memory pages are retired (63 or more)" if pages is not None and len(pages) >= 63 else ""
+        if pages is not None:
+            sample["retired_pages"] = len(pages)
 
-    def _recovery(self, handle: Any) -> str:
+    def _recovery(self, sample: GpuSample, handle: Any) -> None:
         field = getattr(pynvml, RECOVERY_ACTION_FIELD, None)
         if field is None:
-            return ""
+            return
         values = self._ask(lambda: self.nvml.nvmlDeviceGetFieldValues(handle, [field]))
-        if not values or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
-            return ""
-        action = int(values[0].value.uiVal)
-        return f"the driver asks to {RECOVERY_WORDS.get(action, f'take action {action}')}" if action else ""
+        if values and values[0].nvmlReturn == pynvml.NVML_SUCCESS:
+            sample["recovery"] = int(values[0].value.uiVal)
+
+    # ------------------------------------------------------------ the test
+
+    def occupied(self, uuid: str) -> str:
+        """Processes on the GPU, or memory in use above what it was seen with when idle; empty when it is free.
+
+        Processes of other containers are not shown to us, but their memory is.
+        """
+        handle = self.handles.get(uuid)
+        if handle is None:
+            raise DevicesError("NVML does not show this GPU")
+        try:
+            processes = self._ask(lambda: self.nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
+            memory = self._ask(lambda: self._memory(handle))
+        except pynvml.NVMLError as problem:
+            raise DevicesError(str(problem)) from problem
+        if processes:
+            return f"processes are on it: {', '.join(str(process.pid) for process in processes[:10])}"
+        used, idle = int(memory.used) // MIB if memory is not None else 0, self.idle_mib.get(uuid)
+        if idle is not None and used > idle + IDLE_SLACK_MIB:
+            return f"{used} MiB are in use, and {idle} MiB when it was idle"
+        return ""
+
+    def trial(self, uuid: str) -> Trial:
+        """The test program, which sees this GPU alone."""
+        see = {"CUDA_VISIBLE_DEVICES": uuid, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        return Trial((sys.executable, "-m", "workers.canary"), see)
+
+    def boots(self) -> int:
+        """A node that boots takes its agent with it."""
+        return 0
 
     def _ask(self, call: Callable[[], T]) -> T | None:
         """The value, or None where the board or driver has no such thing. Real errors go through."""
@@ -226,13 +262,20 @@ class NvmlDevices:
                 if problem.value != pynvml.NVML_ERROR_TIMEOUT and self.closing.wait(EVENT_WAIT_MS / 1000):
                     break
                 continue
-            number = int(event.eventData)
-            if number not in APPLICATION_XIDS:
-                with self.xid_lock:
-                    self.xids.setdefault(uuid, []).append(number)
+            with self.xid_lock:
+                waiting = self.waiting_xids.setdefault(uuid, [])
+                if len(waiting) < MAX_WAITING_XIDS or int(event.eventData) not in waiting:
+                    waiting.append(int(event.eventData))
+
+    def xids(self) -> dict[str, list[int]]:
+        """The Xids since the last call, by UUID; of one that comes without end, the first of them."""
+        with self.xid_lock:
+            new, self.waiting_xids = self.waiting_xids, {}
+        return new
 
     def note_busy(self, uuids: frozenset[str]) -> None:
-        """Real boards know themselves what they do."""
+        """While a job is on it, what a GPU has in use says nothing of an idle one."""
+        self.busy = uuids
 
     def close(self) -> None:
         """End the Xid thread and let go of the driver."""

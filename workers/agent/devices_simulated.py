@@ -3,7 +3,7 @@
     seed: 1
     node: {rack_id: r1, network_bandwidth_gbps: 100, labels: {zone: a}}
     gpus: [{uuid: SIM-0, model: Simulated 80, memory: 80GiB, nvlink_group_id: n1-g0}]
-    faults: [{at_s: 30, gpu: SIM-0, fault: overheat, for_s: 60}]   # hang | error | overheat | ecc | xid
+    faults: [{at_s: 30, gpu: SIM-0, fault: overheat, for_s: 60}]   # see devices_script.py
 
 Telemetry follows the load smoothly and depends only on seed, load and time.
 """
@@ -12,37 +12,26 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from workers.agent.devices import DevicesError
+from workers.agent.devices import DevicesError, Trial
+from workers.agent.devices_script import Fault, Script, parse_fault
 from workers.protocol import GpuDescription, GpuSample
 
-FAULTS = ("hang", "error", "overheat", "ecc", "xid")
 SLOWDOWN_C = 95.0
 SETTLE_S = 20.0
+HANG_LOOK_S = 0.05
+# With one of these the test on the GPU fails.
+FAILING = frozenset({"canary", "error", "missing"})
 _UNITS = {"": 10**9, "GB": 10**9, "GIB": 2**30, "MB": 10**6, "MIB": 2**20, "TB": 10**12, "TIB": 2**40}
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """``fault`` befalls ``gpu`` from ``at_s`` after the start for ``for_s``; ``xid`` is the number reported."""
-
-    at_s: float
-    gpu: str
-    fault: str
-    for_s: float
-    xid: int = 79
-
-    def active(self, t: float) -> bool:
-        """Whether it is on ``t`` seconds after the start."""
-        return self.at_s <= t < self.at_s + self.for_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +52,11 @@ def memory_mib(value: Any) -> int:
     return int(float(found[1]) * _UNITS[found[2].upper()]) // 2**20
 
 
-def parse_scene(text: str) -> Scene:
-    """The scene in YAML ``text``; raises :class:`DevicesError` that names the field and what it should be."""
+def parse_scene(text: str, folder: Path = Path()) -> Scene:
+    """The scene in YAML ``text``, whose triggers lie in ``folder``.
+
+    Raises :class:`DevicesError` that names the field and what it should be.
+    """
     try:
         raw = yaml.safe_load(text) or {}
     except yaml.YAMLError as problem:
@@ -90,27 +82,15 @@ def parse_scene(text: str) -> Scene:
     uuids = [gpu["uuid"] for gpu in gpus]
     if len(set(uuids)) != len(uuids):
         raise DevicesError("gpus: two GPUs have the same uuid")
-    faults = tuple(_fault(i, fault, uuids) for i, fault in enumerate(raw.get("faults") or []))
+    given = enumerate(raw.get("faults") or [])
+    faults = tuple(parse_fault(i, fault, uuids=uuids, folder=folder) for i, fault in given)
     return Scene(raw.get("node") or {}, tuple(gpus), faults, int(raw.get("seed", 0)))
-
-
-def _fault(index: int, raw: Any, uuids: list[str]) -> Fault:
-    where = f"faults.{index}"
-    if not isinstance(raw, dict) or raw.get("gpu") not in uuids:
-        raise DevicesError(f"{where}.gpu: name one of {', '.join(uuids)}")
-    if raw.get("fault") not in FAULTS:
-        raise DevicesError(f"{where}.fault: choose one of {', '.join(FAULTS)}, not {raw.get('fault')!r}")
-    try:
-        at_s, for_s = float(raw.get("at_s", 0)), float(raw.get("for_s", math.inf))
-        return Fault(at_s, str(raw["gpu"]), str(raw["fault"]), for_s, int(raw.get("xid", 79)))
-    except (TypeError, ValueError) as problem:
-        raise DevicesError(f"{where}: at_s and for_s are seconds, xid a number ({problem})") from problem
 
 
 def read_scene(path: Path) -> Scene:
     """The scene in the file ``path``; raises :class:`DevicesError` when there is none to read."""
     try:
-        return parse_scene(path.read_text(encoding="utf-8"))
+        return parse_scene(path.read_text(encoding="utf-8"), path.absolute().parent)
     except OSError as problem:
         raise DevicesError(f"--gpus simulated:{path}: {problem.strerror}") from problem
 
@@ -122,7 +102,6 @@ class _Load:
     level: float = 0.0
     target: float = 0.0
     since: float = 0.0
-    xid_told: set[int] = field(default_factory=set)
 
     def at(self, t: float) -> float:
         return self.target + (self.level - self.target) * math.exp(-max(0.0, t - self.since) / SETTLE_S)
@@ -138,54 +117,94 @@ class SimulatedDevices:
         self.clock = clock
         self.began = clock()
         self.closing = threading.Event()
+        self.script = Script(scene.faults)
+        self.guard = threading.Lock()
         self.loads = {gpu["uuid"]: _Load() for gpu in scene.gpus}
         self.memory = {gpu["uuid"]: gpu["memory_mib"] for gpu in scene.gpus}
 
+    @property
+    def _t(self) -> float:
+        return self.clock() - self.began
+
+    def boots(self) -> int:
+        """How often the node was rebooted by the script."""
+        with self.guard:
+            return len(self.script.reboots(self._t))
+
     def inventory(self) -> list[GpuDescription]:
-        """The scene's GPUs."""
-        return [gpu.copy() for gpu in self.scene.gpus]
+        """The scene's GPUs that are there, with the size they report, in the order of the newest reboot."""
+        t = self._t
+        with self.guard:
+            reboots = self.script.reboots(t)
+            faults = {gpu["uuid"]: self.script.active(gpu["uuid"], t) for gpu in self.scene.gpus}
+        order = reboots[-1].order if reboots else ()
+        found: list[GpuDescription] = []
+        for gpu in self.scene.gpus:
+            if any(f.fault == "missing" for f in faults[gpu["uuid"]]):
+                continue
+            row = gpu.copy()
+            row["index"] = order.index(gpu["uuid"]) if order else gpu["index"]
+            row["memory_mib"] = next(
+                (f.memory_mib for f in faults[gpu["uuid"]] if f.fault == "memory"), row["memory_mib"]
+            )
+            found.append(row)
+        return sorted(found, key=lambda row: row["index"])
 
     def note_busy(self, uuids: frozenset[str]) -> None:
         """Their load rises from now on, that of the others falls."""
-        t = self.clock() - self.began
+        t = self._t
         for uuid, load in self.loads.items():
             target = 1.0 if uuid in uuids else 0.0
             if target != load.target:
                 load.level, load.target, load.since = load.at(t), target, t
 
+    def _faults(self, uuid: str) -> dict[str, Fault]:
+        with self.guard:
+            return {fault.fault: fault for fault in self.script.active(uuid, self._t)}
+
     def sample(self, uuid: str) -> GpuSample:
         """One look; a scripted hang doesn't return before it is over (or the devices are closed)."""
-        t = self.clock() - self.began
-        load = self.loads.get(uuid)
-        if load is None:
-            return {"uuid": uuid, "error": "there is no such simulated GPU"}
-        active = [f for f in self.scene.faults if f.gpu == uuid and f.active(t)]
-        for fault in active:
-            if fault.fault == "hang":
-                self.closing.wait(min(fault.at_s + fault.for_s - t, threading.TIMEOUT_MAX))
-        kinds = {fault.fault for fault in active}
-        if "error" in kinds:
-            return {"uuid": uuid, "error": "simulated fault: the GPU gives an error"}
-        level, ripple = load.at(t), self._ripple(uuid, t)
-        sample: GpuSample = {
+        if uuid not in self.loads:
+            return {"uuid": uuid, "error": "there is no such simulated GPU", "fault": "missing"}
+        while "hang" in self._faults(uuid) and not self.closing.wait(HANG_LOOK_S):
+            pass
+        faults = self._faults(uuid)
+        if "missing" in faults:
+            return {"uuid": uuid, "error": "simulated fault: the driver does not show this GPU", "fault": "missing"}
+        if "error" in faults:
+            return {"uuid": uuid, "error": "simulated fault: the GPU gives an error", "fault": "error"}
+        t = self._t
+        level, ripple = self.loads[uuid].at(t), self._ripple(uuid, t)
+        with self.guard:
+            errors = self.script.memory_errors(uuid, t)
+        return {
             "uuid": uuid,
             "utilization": round(min(100.0, max(0.0, 92.0 * level + 3.0 * ripple * level)), 1),
             "memory_used_mib": int(self.memory[uuid] * (0.01 + 0.70 * level)),
-            "temperature_c": round(34.0 + 38.0 * level + 1.5 * ripple, 1),
+            "memory_mib": faults["memory"].memory_mib if "memory" in faults else self.memory[uuid],
+            "temperature_c": SLOWDOWN_C + 10.0
+            if "overheat" in faults
+            else round(34.0 + 38.0 * level + 1.5 * ripple, 1),
             "temperature_limit_c": SLOWDOWN_C,
             "power_w": round(60.0 + 420.0 * level + 8.0 * ripple, 1),
-            "ecc": sum(1 + int(t - f.at_s) for f in self._past(uuid, "ecc", t)),
+            "ecc": errors,
+            "remap_failure": int("remap" in faults),
         }
-        if "overheat" in kinds:
-            sample["temperature_c"] = SLOWDOWN_C + 10.0
-        xids = [f for f in self._past(uuid, "xid", t) if id(f) not in load.xid_told]
-        if xids:
-            load.xid_told |= {id(f) for f in xids}
-            sample["xids"] = [f.xid for f in xids]
-        return sample
 
-    def _past(self, uuid: str, kind: str, t: float) -> list[Fault]:
-        return [f for f in self.scene.faults if f.gpu == uuid and f.fault == kind and f.at_s <= t]
+    def xids(self) -> dict[str, list[int]]:
+        """The scripted Xids since the last call."""
+        with self.guard:
+            return self.script.xids(self._t)
+
+    def occupied(self, uuid: str) -> str:
+        """A scripted leak: what a job left on the GPU; else nothing."""
+        return "simulated fault: 4096 MiB are still in use" if "leak" in self._faults(uuid) else ""
+
+    def trial(self, uuid: str) -> Trial:
+        """A process that passes unless the script has something against this GPU."""
+        faults = self._faults(uuid)
+        say = "hang" if "hang" in faults else "fail" if faults.keys() & FAILING else "pass"
+        return Trial((sys.executable, "-m", "workers.canary", "--simulated", say), {})
 
     def _ripple(self, uuid: str, t: float) -> float:
         """A slow wave from -1 to 1, of its own for each GPU and seed."""

@@ -39,6 +39,7 @@ class Child:
     directory: Path
     pid: int
     marker: bytes
+    stop_signal: signal.Signals = signal.SIGTERM
     cause: str = "exit"
     termed: bool = False
     kill_at: float | None = None
@@ -173,13 +174,14 @@ class Keeper:
         raw = read_json(directory / "exec.json") or {}
         try:
             spec = ExecSpec(raw["argv"], raw["env"], raw["cwd"], raw.get("uid"), raw.get("gid"))
+            stop_signal = signal.Signals[raw.get("stop_signal") or spec.stop_signal]
             pid = spawn(spec, directory / "stdout")
         except (CannotRun, KeyError, OSError) as problem:
             self.log("cannot_start", job=name, error=str(problem))
             with contextlib.suppress(OSError):
                 self._write_status(directory, {"cause": "exec", "exit_code": 127, "error": str(problem), "clean": True})
             return
-        child = self.children[name] = Child(name, directory, pid, marker_of(directory))
+        child = self.children[name] = Child(name, directory, pid, marker_of(directory), stop_signal)
         proc = proctable.read_proc(pid)
         try:
             write_json(directory / "pid.json", _born(pid, proc, self.clock(), self.boot))
@@ -191,12 +193,12 @@ class Keeper:
         ring(self.state.agent_bell)
 
     def _term(self, child: Child) -> None:
-        """SIGTERM to the leader alone, once: its workers must live to let it save its state."""
+        """The stop signal to the leader alone, once: its workers must live to let it save its state."""
         if not child.termed and child.wait_status is None:
             child.termed = True
-            self.log("sigterm", job=child.name)
+            self.log(child.stop_signal.name.lower(), job=child.name)
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGTERM)
+                os.kill(child.pid, child.stop_signal)
 
     def _end(self, child: Child, cause: str, kill_at: float) -> None:
         if child.wait_status is None and child.cause == "exit":

@@ -11,9 +11,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from workers import emep_job
+from workers.agent import tmp_link
+from workers.agent.contract import COMMAND, command_line, contract_of, processes_of, working_directory
 from workers.agent.spawn import ExecSpec
 from workers.agent.statedir import write_json
-from workers.protocol import CHECKPOINT_EXIT_CODE, Launch
+from workers.protocol import Launch
+from workers.reserved_names import reserved
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = (
@@ -30,10 +34,8 @@ ALLOWED = (
     "EMEP_MERGE_THROTTLE_S",
 )  # the last slows merges down, for demonstrations and tests
 ALLOWED_PREFIXES = ("LC_", "NVIDIA_", "NCCL_", "GLOO_")
-# Frameworks that see these take the job for one of their own and act on it (scontrol, elastic restarts).
-FORBIDDEN_PREFIXES = ("SLURM_", "TORCHELASTIC_", "EMEP_")
-FORBIDDEN = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK")
 WORK = ("input", "output", "checkpoint", "scratch")
+CLIENT = "client"
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
@@ -47,11 +49,9 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
 
 def asked_for(launch: Launch) -> dict[str, str]:
     """What the job's owner set, without what only the scheduler may say."""
-    return {
-        str(name): str(value)
-        for name, value in (launch.get("env") or {}).items()
-        if name not in FORBIDDEN and not str(name).startswith(FORBIDDEN_PREFIXES)
-    }
+    own = launch["params"].get("env") if launch["kind"] == COMMAND else None
+    asked = {**(launch.get("env") or {}), **(own if isinstance(own, dict) else {})}
+    return {str(name): str(value) for name, value in asked.items() if not reserved(str(name))}
 
 
 def build(
@@ -66,11 +66,14 @@ def build(
     """
     work = directory / "work"
     env = {**inherited(environment), **asked_for(launch)}
-    if launch["argv"] is None:
+    contract = contract_of(launch)
+    if launch["argv"] is None and launch["kind"] != COMMAND:
         argv = [sys.executable, "-m", "workers.kinds"]
-        env["PYTHONPATH"] = str(PACKAGE_ROOT)
+        env |= {"PYTHONPATH": str(PACKAGE_ROOT), "HF_HUB_OFFLINE": "1"}
     else:
-        argv = list(launch["argv"])
+        argv = command_line(launch, address="127.0.0.1", port=port)
+        # Behind the job's own places: a script that brings its own copy of the client uses that one.
+        env["PYTHONPATH"] = os.pathsep.join(p for p in (env.get("PYTHONPATH", ""), str(directory / CLIENT)) if p)
     env |= {
         "CUDA_VISIBLE_DEVICES": ",".join(launch["gpus"]),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -84,8 +87,7 @@ def build(
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(launch["grace_s"]) - 5)),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
         "PYTHONUNBUFFERED": "1",
-        "HF_HUB_OFFLINE": "1",
-        "TMPDIR": str(work / "scratch"),
+        "TMPDIR": str(tmp_link.short(work / "scratch")),
         "EMEP_JOB_ID": launch["job"],
         "EMEP_ATTEMPT": str(launch["number"]),
         "EMEP_EPOCH": str(launch["epoch"]),
@@ -98,16 +100,19 @@ def build(
         "EMEP_EVENTS": str(directory / "events.jsonl"),
         "EMEP_PREEMPT_FILE": str(directory / "preempt"),
         "EMEP_GRACE_SECONDS": f"{launch['grace_s']:g}",
-        "EMEP_CHECKPOINT_EXIT_CODE": str(CHECKPOINT_EXIT_CODE),
+        "EMEP_PREEMPT_SIGNAL": contract.preempt_signal,
+        "EMEP_CHECKPOINT_EXIT_CODE": str(contract.checkpoint_exit_code),
         "EMEP_DEADLINE": f"{wall_now + launch['remaining_s']:.3f}",
         "EMEP_GPU_COUNT": str(len(launch["gpus"])),
         "EMEP_NODE_COUNT": str(launch["node_count"]),
         "EMEP_NODE_RANK": str(launch["node_rank"]),
     }
     env.setdefault("PATH", os.defpath)
-    env.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
+    env.setdefault("OMP_NUM_THREADS", str(max(1, threads // processes_of(launch))))
     user = pwd.getpwnam(run_as) if run_as else None
-    return ExecSpec(argv, env, str(work), user.pw_uid if user else None, user.pw_gid if user else None)
+    uid, gid = (user.pw_uid, user.pw_gid) if user else (None, None)
+    cwd = str(working_directory(launch, work))
+    return ExecSpec(argv, env, cwd, uid, gid, contract.preempt_signal)
 
 
 def job_document(launch: Launch) -> dict[str, Any]:
@@ -123,10 +128,12 @@ def job_document(launch: Launch) -> dict[str, Any]:
 
 
 def lay_out(directory: Path) -> None:
-    """The attempt's directories exist and its events file is there, empty if it was not."""
+    """The attempt's directories exist, with the client to import and an events file, empty if it was not there."""
     for name in WORK:
         (directory / "work" / name).mkdir(parents=True, exist_ok=True)
     (directory / "events.jsonl").touch()
+    (directory / CLIENT).mkdir(exist_ok=True)
+    shutil.copyfile(emep_job.__file__, directory / CLIENT / "emep_job.py")
 
 
 def write(directory: Path, launch: Launch, spec: ExecSpec) -> None:

@@ -17,17 +17,19 @@ from typing import Any, cast
 
 from workers.agent import launch as launching
 from workers.agent import messages as m
-from workers.agent.attempt import ALIVE, Held, Phase
+from workers.agent import tmp_link
+from workers.agent.attempt import ALIVE
 from workers.agent.bell import backoff
 from workers.agent.client import Api, CallFailed
-from workers.agent.devices import Devices, Poller
+from workers.agent.devices import Devices
+from workers.agent.devices_checkup import Checkup
+from workers.agent.lookout import Lookout
 from workers.agent.machine import Machine
 from workers.agent.outcome import Exit, Facts
 from workers.agent.processes import Processes, prune_cache
-from workers.agent.publish import publish_attempt
+from workers.agent.publish import publish_attempt, publish_snapshot
 from workers.agent.settings import Settings
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, open_bell, read_json, write_json
-from workers.agent.tail import EventsTail, LogTail, read_facts
 from workers.agent.transfer import Aborted, Fetcher, Patience, TransferFailed
 from workers.protocol import PROTOCOL_VERSION, Launch, Timings
 
@@ -35,17 +37,8 @@ log = logging.getLogger("emep.agent")
 VERSION = "0.1.0"
 POLL_S = 0.2
 KEEPER_CHECK_S = 1.0
+LOOK_S = 1.0  # a driver that takes longer to answer hangs
 TRANSFERS = 3
-LOG_CAP = 2**20
-
-
-@dataclass(slots=True)
-class Tails:
-    """What is being read of one attempt's files."""
-
-    events: EventsTail
-    log: LogTail
-    read_at: float = float("-inf")
 
 
 @dataclass(slots=True)
@@ -70,24 +63,30 @@ class Loop:
         self.bytes_api = Api(settings.server, token, connections=TRANSFERS + 1)
         self.events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
         self.inventory = devices.inventory()
-        self.poller = Poller(devices, [gpu["uuid"] for gpu in self.inventory])
+        self.checkup = Checkup(devices, [gpu["uuid"] for gpu in self.inventory])
+        self.boots = 0
         self.transfers = threading.BoundedSemaphore(TRANSFERS)
         self.aborts: dict[Ref, threading.Event] = {}
         self.working: set[tuple[str, Ref]] = set()
-        self.tails: dict[Ref, Tails] = {}
+        self.lookout = Lookout(
+            self.state, self.processes, disk_bytes=settings.job_disk_bytes, clock=boottime, later=self._thread,
+            post=self.post,
+        )  # fmt: skip
         self.watch = Watch()
         self.left = False
         self.boot = boot_id()
         lease = read_json(self.state.lease) or {}
         deadline = float(lease.get("deadline", 0.0)) if lease.get("boot_id") == self.boot else 0.0
         self.machine = Machine(timings=Timings(), deadline=deadline, found=self.processes.found())
+        # Above whatever an agent before this one has sent: a message of its that comes late is known to be old.
+        self.machine.seq = round(boottime() * 1000)
         self.deeds: dict[type, Callable[[Any], None]] = {
             m.SendRegister: self._send_register, m.SendHeartbeat: self._send_heartbeat,
             m.WriteLease: self._write_lease, m.Claim: self._claim, m.Prepare: self._prepare, m.Abort: self._abort,
             m.StartJob: self._start_job, m.AskStop: self._ask_stop, m.Spare: self._spare,
             m.Kill: lambda c: self.processes.kill(c.ref), m.Publish: self._publish,
-            m.StoreFinished: self._store_finished, m.KeepEventsOffset: self._keep_events_offset,
-            m.LogAcknowledged: self._log_acknowledged, m.Drop: self._drop,
+            m.Snapshot: self._snapshot, m.StoreFinished: self._store_finished,
+            m.KeepEventsOffset: self._keep_events_offset, m.LogAcknowledged: self._log_acknowledged, m.Drop: self._drop,
             m.Note: lambda c: log.info("%s", c.text), m.Leave: self._leave,
         }  # fmt: skip
 
@@ -111,9 +110,12 @@ class Loop:
                 time.sleep(POLL_S)
 
     def feed(self, event: m.Event) -> None:
-        """Tell the machine and carry out what it answers."""
+        """Tell the machine and carry out what it answers; a command that fails takes none of the others along."""
         for command in self.machine.handle(event, boottime()):
-            self.deeds[type(command)](command)
+            try:
+                self.deeds[type(command)](command)
+            except Exception:
+                log.exception("the agent stumbled over %s and goes on", type(command).__name__)
         busy = frozenset(
             uuid
             for held in self.machine.attempts.values()
@@ -122,7 +124,7 @@ class Loop:
         )
         if busy != self.watch.busy:
             self.watch.busy = busy
-            self.devices.note_busy(busy)
+            self.checkup.note_busy(busy)
 
     def post(self, event: m.Event) -> None:
         """Put ``event`` in line; may be called from any thread and from a signal handler."""
@@ -156,66 +158,59 @@ class Loop:
             return
         self.watch.files = now
         for held in list(self.machine.attempts.values()):
-            if held.phase is Phase.STARTING and (born := self.processes.born(held.ref)) is not None:
-                self.feed(m.Born(held.ref, *born))
-            if held.phase in ALIVE and (end := self.processes.ended(held.ref)) is not None:
-                stop = self.processes.stop_asked(held.ref)
-                offset = stop.events_offset if stop is not None else None
-                facts = read_facts(self.state.of(held.ref) / "events.jsonl", stop_offset=offset)
-                self.feed(m.Exited(held.ref, end, facts))
-            if held.phase in (Phase.RUNNING, Phase.PUBLISHING, Phase.FINISHED) and not held.log_done:
-                self._tail(held, now)
-
-    def _tail(self, held: Held, now: float) -> None:
-        final = held.phase is not Phase.RUNNING
-        tails = self.tails.get(held.ref)
-        if tails is None:
-            directory = self.state.of(held.ref)
-            cap = int(held.launch.get("log_bytes") or LOG_CAP) if held.launch is not None else LOG_CAP
-            events = EventsTail(directory / "events.jsonl", offset=held.events_offset)
-            tails = self.tails[held.ref] = Tails(events, LogTail(directory / "stdout", cap))
-        if not final and now - tails.read_at < self.machine.report_s:
-            return
-        tails.read_at = now
-        reports = tuple(tails.events.poll(now))
-        chunk = None if held.log_waiting else tails.log.chunk(final=final)
-        done = final and not held.log_waiting and tails.log.at_end()
-        self.feed(m.Tailed(held.ref, reports, tails.events.offset, chunk, done))
+            for event in self.lookout.news(held, now, every_s=self.machine.report_s):
+                self.feed(event)
 
     # ------------------------------------------------------------ calls
 
     def _send_register(self, command: m.SendRegister) -> None:
+        boots = self.devices.boots()
+        if boots != self.boots:  # simulated: the script has rebooted the node, and nothing of a job has survived
+            self.inventory = self.devices.inventory()
+            self.checkup.look_anew([gpu["uuid"] for gpu in self.inventory])
+        alive = [{**a, "pid_alive": a["pid_alive"] and boots == self.boots} for a in command.attempts]
         gpus = [dict(gpu) for gpu in self.inventory]
         bandwidth = self.settings.bandwidth
         body = {
-            "boot_id": self.boot, "protocol": PROTOCOL_VERSION, "agent_version": VERSION,
+            "boot_id": self._boot_id(), "protocol": PROTOCOL_VERSION, "agent_version": VERSION,
             "address": self.settings.address or socket.gethostname(),
             "rack_id": self.settings.rack or str(self.node.get("rack_id") or ""),
             "network_bandwidth_gbps": float(
                 bandwidth if bandwidth is not None else self.node.get("network_bandwidth_gbps") or 0
             ),
             "labels": {**{str(k): str(v) for k, v in (self.node.get("labels") or {}).items()}, **self.settings.labels},
-            "simulated": self.devices.simulated, "gpus": gpus, "attempts": list(command.attempts),
+            "simulated": self.devices.simulated, "gpus": gpus, "attempts": alive,
         }  # fmt: skip
         timeout = self.machine.timings.retry_s
 
         def call() -> m.Event:
             sent_at = boottime()
-            return m.RegisterDone(sent_at, self.api.register(body, timeout_s=timeout))
+            reply = self.api.register(body, timeout_s=timeout)
+            self.boots = boots
+            return m.RegisterDone(sent_at, reply)
 
         self._call(call, m.CallFailed)
 
+    def _boot_id(self) -> str:
+        """The host's boot, and how often a script has rebooted the simulated node since."""
+        boots = self.devices.boots()
+        return f"{self.boot}-{boots}" if boots else self.boot
+
     def _send_heartbeat(self, command: m.SendHeartbeat) -> None:
         body = {
-            "boot_id": self.boot, "seq": command.seq, "draining": command.draining,
+            "boot_id": self._boot_id(), "seq": command.seq, "draining": command.draining,
             "disk_low": shutil.disk_usage(self.state.root).free < self.settings.disk_low_bytes,
             "attempts": list(command.attempts), "reports": list(command.reports),
         }  # fmt: skip
 
         def call() -> m.Event:
-            body["gpus"] = self.poller.collect(command.timeout_s / 3) if command.health else None
+            samples = (
+                self.checkup.collect(min(LOOK_S, self.machine.timings.heartbeat_s / 3)) if command.health else None
+            )
             sent_at = boottime()
-            return m.HeartbeatDone(sent_at, self.api.heartbeat(body, timeout_s=command.timeout_s))
+            reply = self.api.heartbeat({**body, "gpus": samples}, timeout_s=command.timeout_s)
+            self.checkup.heard(samples, reply.get("canary", []))
+            return m.HeartbeatDone(sent_at, reply)
 
         self._call(call, m.CallFailed)
 
@@ -303,6 +298,12 @@ class Loop:
             "publish", command.ref, lambda patience: publish_attempt(self.bytes_api, command, directory, patience)
         )
 
+    def _snapshot(self, command: m.Snapshot) -> None:
+        directory = self.state.of(command.ref)
+        self._transfer(
+            "snapshot", command.ref, lambda patience: publish_snapshot(self.bytes_api, command, directory, patience)
+        )
+
     def _abort(self, command: m.Abort) -> None:
         self.aborts.setdefault(command.ref, threading.Event()).set()
 
@@ -313,10 +314,11 @@ class Loop:
         directory = self.state.of(ref)
         cores = os.cpu_count() or 1
         share = max(1, len(launch["gpus"])) / max(1, len(self.inventory))
+        tmp_link.make(directory / "work" / "scratch")
         try:
             spec = launching.build(
                 launch, directory, environment=os.environ, wall_now=time.time(), port=_free_port(),
-                threads=int(cores * share) // max(1, launch["nproc"]), run_as=self.settings.run_as,
+                threads=int(cores * share), run_as=self.settings.run_as,
             )  # fmt: skip
             launching.write(directory, launch, spec)
         except (KeyError, OSError, TypeError, ValueError) as problem:
@@ -343,15 +345,11 @@ class Loop:
         write_json(self.state.of(command.ref) / "tail.json", {"events_offset": command.offset})
 
     def _log_acknowledged(self, command: m.LogAcknowledged) -> None:
-        tails = self.tails.get(command.ref)
-        if tails is not None and command.next is not None:
-            tails.log.acknowledge(command.next)
-        elif tails is not None:
-            tails.log.refuse()
+        self.lookout.acknowledged(command.ref, command.next)
         self.watch.files = float("-inf")
 
     def _drop(self, command: m.Drop) -> None:
-        self.tails.pop(command.ref, None)
+        self.lookout.forget(command.ref)
         abort = self.aborts.pop(command.ref, None)
         if abort is not None:
             abort.set()
@@ -380,6 +378,8 @@ def _unusable(ref: Ref, why: str) -> m.ClaimFailed:
 def _transfer_failed(what: str, ref: Ref, problem: TransferFailed) -> m.Event:
     if what == "prepare":
         return m.PrepareFailed(ref, str(problem), retryable=problem.retryable or problem.stale)
+    if what == "snapshot":
+        return m.Snapshotted(ref, None, 0, str(problem), problem.stale)
     return m.PublishFailed(ref, str(problem), stale=problem.stale)
 
 

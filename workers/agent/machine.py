@@ -64,6 +64,8 @@ class Machine:
             m.Born: self._born,
             m.Exited: lambda event, _now: self._of(event.ref, lambda held: held.ended(event)),
             m.Tailed: self._tailed,
+            m.OverQuota: lambda event, now: self._of(event.ref, lambda held: held.over_quota(event, now)),
+            m.Snapshotted: self._snapshotted,
             m.Published: self._published,
             m.PublishFailed: self._publish_failed,
             m.BellRang: self._bell,
@@ -141,7 +143,7 @@ class Machine:
             self.flight = Flight(register=True)
             self.told_at = now
             return [m.SendRegister(tuple(self._registration()))]
-        health = now >= self.health_at
+        health = now >= self.health_at or self._failure_to_tell()
         if not health and now < self._tell_at():
             return []
         self.flight = Flight(register=False, health=health, held=frozenset(self._reported()), draining=self.draining)
@@ -155,6 +157,10 @@ class Machine:
         )
         reports = tuple({"n": n, **report} for n, (_, report) in self.flight.reports.items())
         return [m.SendHeartbeat(self.seq, health, self.draining, attempts, reports, self.timings.retry_s)]
+
+    def _failure_to_tell(self) -> bool:
+        """A job's failure goes out with a look at the GPUs: it may be theirs."""
+        return any(r.get("outcome") == Outcome.FAILED for held in self.attempts.values() for r in held.queue)
 
     def _reported(self) -> list[Ref]:
         return [ref for ref, held in self.attempts.items() if held.phase is not Phase.CLAIMING and not held.dropped]
@@ -225,8 +231,8 @@ class Machine:
         return commands
 
     def _keep_offset(self, held: Held) -> list[m.Command]:
-        told = not any(report["type"] in ("progress", "metric") for report in held.queue)
-        if not told or held.events_kept == held.events_offset:
+        told = not any(report["type"] in ("progress", "metric", "checkpoint") for report in held.queue)
+        if not told or held.saving or held.dropped or held.events_kept == held.events_offset:
             return []
         held.events_kept = held.events_offset
         return [m.KeepEventsOffset(held.ref, held.events_offset)]
@@ -333,9 +339,12 @@ class Machine:
 
     def _tailed(self, event: m.Tailed, now: float) -> list[m.Command]:
         held = self.attempts.get(event.ref)
-        if held is not None and not held.dropped:
-            held.tailed(event)
-        return []
+        return held.tailed(event) if held is not None and not held.dropped else []
+
+    def _snapshotted(self, event: m.Snapshotted, now: float) -> list[m.Command]:
+        commands = self._of(event.ref, lambda held: held.snapshotted(event))
+        trouble = f"{event.ref.name}: a checkpoint on the way was not taken: {event.error}"
+        return [m.Note(trouble), *commands] if event.error else commands
 
     def _published(self, event: m.Published, now: float) -> list[m.Command]:
         held = self.attempts.get(event.ref)

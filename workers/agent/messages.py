@@ -55,6 +55,14 @@ class StopAsked:
     events_offset: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint that a job declares complete: ``path`` below its checkpoint directory, ``.`` for all of it."""
+
+    path: str
+    step: int | None
+
+
 # ---------------------------------------------------------------- events
 
 
@@ -130,13 +138,37 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Tailed:
-    """News of a job's files: reports in order, the next log chunk, and whether the log is at its end."""
+    """News of a job's files: reports in order, the next log chunk, and whether the log is at its end.
+
+    ``saved`` is the newest checkpoint that was declared since the last time.
+    """
 
     ref: Ref
     reports: tuple[dict[str, Any], ...] = ()
     events_offset: int = 0
     log: tuple[int, str] | None = None
     log_done: bool = False
+    saved: Saved | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OverQuota:
+    """The job has ``used`` more bytes of the disk than the node's ``limit`` for one."""
+
+    ref: Ref
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshotted:
+    """A checkpoint of a running job is in the store as ``artifact``, or could not be taken (None: ``error``)."""
+
+    ref: Ref
+    artifact: str | None
+    step: int
+    error: str = ""
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +201,7 @@ class Terminate:
 
 Event = (
     Tick | RegisterDone | HeartbeatDone | CallFailed | Claimed | ClaimFailed | Prepared | PrepareFailed | Born
-    | Exited | Tailed | Published | PublishFailed | BellRang | Terminate
+    | Exited | Tailed | OverQuota | Snapshotted | Published | PublishFailed | BellRang | Terminate
 )  # fmt: skip
 
 
@@ -247,13 +279,27 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Upload the announced outputs, or the checkpoint directory (``clean``: the job ended in order)."""
+    """Upload the announced outputs, or the checkpoint directory (``clean``: the job ended in order).
+
+    ``declared`` is where the last checkpoint lies that the job declared complete; None: it never did.
+    """
 
     ref: Ref
     launch: Launch
     outputs: tuple[dict[str, Any], ...]
     checkpoint: bool
     clean: bool
+    step: int | None
+    declared: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Upload what the running job has just declared complete."""
+
+    ref: Ref
+    launch: Launch
+    declared: str
     step: int | None
 
 
@@ -304,5 +350,5 @@ class Leave:
 
 Command = (
     SendRegister | SendHeartbeat | WriteLease | Claim | Prepare | Abort | StartJob | AskStop | Spare | Kill | Publish
-    | StoreFinished | KeepEventsOffset | LogAcknowledged | Drop | Note | Leave
+    | Snapshot | StoreFinished | KeepEventsOffset | LogAcknowledged | Drop | Note | Leave
 )  # fmt: skip

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from workers.protocol import CHECKPOINT_EXIT_CODE, Outcome
+from workers.agent.contract import Contract
+from workers.protocol import Outcome
 
 OOM_CODES = ("oom", "out_of_memory")
 NO_SPACE = "no_space"
+DISK_QUOTA = "disk_quota"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +31,15 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the job declared in its events file. ``checkpoint_after_stop``: one written after the stop was asked."""
+    """What the job declared in its events file. ``checkpoint_after_stop``: one written after the stop was asked.
+
+    ``last_path`` is where the last declared checkpoint lies (None: none was declared); ``done_file``: the file by
+    which the job says that it is done lies there.
+    """
 
     done: bool = False
+    done_file: bool = False
+    last_path: str | None = None
     checkpoint_after_stop: bool = False
     last_step: int | None = None
     artifacts: tuple[dict[str, Any], ...] = ()
@@ -65,27 +73,32 @@ def how_it_ended(end: Exit) -> str:
     return f"exit code {end.exit_code}"
 
 
-def decide(end: Exit, facts: Facts, *, asked: str | None) -> Ending:
+def decide(end: Exit, facts: Facts, *, asked: str | None, contract: Contract | None = None) -> Ending:
     """The outcome of one attempt; ``asked`` is why it was asked to stop (None: it was not)."""
+    terms = contract or Contract()
     if end.cause in ("fence", "guard", "keeper") or asked == "lost":
         return Ending(Outcome.LOST, end.cause, error=_lost_words(end), checkpoint=False)
     succeeded = Ending(Outcome.SUCCEEDED, outputs=facts.artifacts, clean=True)
     if asked is None:
-        return succeeded if end.exit_code == 0 else _unasked(end, facts)
-    in_order = end.cause == "exit" and (end.exit_code == CHECKPOINT_EXIT_CODE or facts.checkpoint_after_stop)
-    in_order = in_order and end.signal is None
-    if end.cause == "exit" and facts.done and end.exit_code == 0:
+        return succeeded if end.exit_code == 0 else _unasked(end, facts, terms)
+    confirmed = end.cause == "exit" and (end.exit_code == terms.checkpoint_exit_code or facts.checkpoint_after_stop)
+    # What died by a signal is not in order, but what it had declared complete by then is.
+    in_order = confirmed and end.signal is None
+    # Declared is enough: torchrun exits 1 after a signal whatever its ranks did, and 0 alone says nothing.
+    if facts.done or (end.exit_code == 0 and (facts.done_file or terms.zero_is_done)):
         return succeeded
+    if asked == DISK_QUOTA:
+        return Ending(Outcome.FAILED, DISK_QUOTA, facts.error_message)
     if asked == "cancel":
-        return Ending(Outcome.CANCELLED, _manner(end, in_order))
+        return Ending(Outcome.CANCELLED, _manner(end, confirmed))
     if asked == "time_limit":
         words = facts.error_message or "it ran for its whole max_duration; ask for more, or retry from the checkpoint"
-        return Ending(Outcome.TIMED_OUT, _manner(end, in_order), words, checkpoint=in_order, clean=in_order)
-    return Ending(Outcome.PREEMPTED, _manner(end, in_order), checkpoint=True, clean=in_order)
+        return Ending(Outcome.TIMED_OUT, _manner(end, confirmed), words, checkpoint=confirmed, clean=in_order)
+    return Ending(Outcome.PREEMPTED, _manner(end, confirmed), checkpoint=True, clean=in_order)
 
 
-def _unasked(end: Exit, facts: Facts) -> Ending:
-    if end.exit_code == CHECKPOINT_EXIT_CODE:
+def _unasked(end: Exit, facts: Facts, contract: Contract) -> Ending:
+    if end.exit_code == contract.checkpoint_exit_code:
         return Ending(Outcome.PREEMPTED, "yielded", checkpoint=True, clean=True)
     words = f"{facts.error_code}: {facts.error_message}" if facts.error_code else facts.error_message
     words = f"{words} ({how_it_ended(end)})" if words else how_it_ended(end)
@@ -96,10 +109,10 @@ def _unasked(end: Exit, facts: Facts) -> Ending:
     return Ending(Outcome.FAILED, facts.error_code, words)
 
 
-def _manner(end: Exit, in_order: bool) -> str:
+def _manner(end: Exit, confirmed: bool) -> str:
     if end.cause != "exit":
         return "grace exceeded"
-    return "confirmed" if in_order else "unconfirmed"
+    return "confirmed" if confirmed else "unconfirmed"
 
 
 def _lost_words(end: Exit) -> str:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+from workers.agent import tmp_link
 from workers.agent.attempt import Held, Phase
 from workers.agent.launch import PACKAGE_ROOT
 from workers.agent.messages import StopAsked
@@ -119,6 +120,7 @@ class Processes:
             launch = read_json(directory / "launch.json")
             report = read_json(directory / "report.json")
             if launch is None and report is None:
+                tmp_link.remove(directory / "work" / "scratch")
                 shutil.rmtree(directory, ignore_errors=True)
                 continue
             one = Held(ref, Phase.PREPARING, launch=cast(Launch, launch), stop=self.stop_asked(ref))
@@ -146,6 +148,7 @@ class Processes:
         trash = self.state.root / "trash"
         trash.mkdir(exist_ok=True)
         target = trash / f"{ref.name}.{int(boottime() * 1e6)}"
+        tmp_link.remove(self.state.of(ref) / "work" / "scratch")
         try:
             self.state.of(ref).replace(target)
         except FileNotFoundError:

@@ -1,11 +1,13 @@
-"""What of a finished attempt is uploaded, and under which names: its announced outputs, or its checkpoint."""
+"""What of an attempt is uploaded, and under which names: announced outputs, a checkpoint at the end or on the way."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from workers.agent import messages as m
+from workers.agent.checkpoint_files import chosen, declared_files, held_still
 from workers.agent.client import Api
 from workers.agent.statedir import write_json
 from workers.agent.transfer import (
@@ -19,9 +21,6 @@ from workers.agent.transfer import (
     walk,
 )
 from workers.protocol import UnsafePath, check_path
-
-# A framework's own sign that a directory is half-written.
-INCOMPLETE_MARK = "checkpoint-is-incomplete.txt"
 
 
 def publish_attempt(api: Api, command: m.Publish, directory: Path, patience: Patience) -> m.Published:
@@ -37,7 +36,7 @@ def publish_attempt(api: Api, command: m.Publish, directory: Path, patience: Pat
 def _output(api: Api, command: m.Publish, event: dict[str, Any], *, output: Path, patience: Patience) -> str:
     name, relative = event["name"], event["path"]
     try:
-        root = output / check_path(relative.rstrip("/"))
+        root = output if relative == "." else output / check_path(relative.rstrip("/"))
     except UnsafePath as problem:
         raise TransferFailed(f"artifact {name!r:.80}: path {problem}; it is relative to EMEP_OUTPUT_DIR") from problem
     if not root.exists():
@@ -53,27 +52,49 @@ def _output(api: Api, command: m.Publish, event: dict[str, Any], *, output: Path
     )  # fmt: skip
 
 
-def _checkpoint(api: Api, command: m.Publish, directory: Path, patience: Patience) -> str | None:
-    """The checkpoint's two parts (D8): what the job saved as ``framework/``, and what the experiment was.
-
-    A job that writes both parts itself is taken as it is. None when it saved nothing.
-    """
+def publish_snapshot(api: Api, command: m.Snapshot, directory: Path, patience: Patience) -> m.Snapshotted:
+    """What the running job has declared complete is committed on the server. Raises what the transfer raises."""
     root = directory / "work" / "checkpoint"
-    names = [name for name in walk(root) if command.clean or _complete(root, name)]
+    still = directory / "snapshot"
+    try:
+        files = held_still(root, declared_files(root, command.declared), still)
+        if not files:
+            raise TransferFailed(f"checkpoint: there is no file at {command.declared!r:.200} in EMEP_CHECKPOINT_DIR")
+        artifact = _send_checkpoint(api, command, files, directory / "snapshot.json", clean=True, patience=patience)
+    finally:
+        shutil.rmtree(still, ignore_errors=True)
+    return m.Snapshotted(command.ref, artifact, command.step or 0)
+
+
+def _checkpoint(api: Api, command: m.Publish, directory: Path, patience: Patience) -> str | None:
+    """What the ended job has saved, as far as it may be resumed from; None when that is nothing."""
+    root = directory / "work" / "checkpoint"
+    names = chosen(root, kind=command.launch["kind"], clean=command.clean, declared=command.declared)
     if not names:
         return None
     files = {name: root / name for name in names}
-    if not has_both_parts(names):
+    about = directory / EXPERIMENT_FILE
+    return _send_checkpoint(api, command, files, about, clean=command.clean, patience=patience)
+
+
+def _send_checkpoint(
+    api: Api, command: m.Publish | m.Snapshot, files: dict[str, Path], about: Path, *, clean: bool, patience: Patience
+) -> str:
+    """A checkpoint's two parts (D8): what the job saved as ``framework/``, and what the experiment was.
+
+    A job that writes both parts itself is taken as it is.
+    """
+    if not has_both_parts(files):
         files = {FRAMEWORK_DIR + name: path for name, path in files.items()}
-        files[EXPERIMENT_FILE] = directory / EXPERIMENT_FILE
-        write_json(directory / EXPERIMENT_FILE, experiment(command))
-    meta = {"step": command.step, "clean": command.clean}
+        files[EXPERIMENT_FILE] = about
+        write_json(about, experiment(command))
+    meta = {"step": command.step, "clean": clean}
     return publish(
         api, command.ref, name="checkpoint", kind="checkpoint", meta=meta, files=files, patience=patience
     )  # fmt: skip
 
 
-def experiment(command: m.Publish) -> dict[str, Any]:
+def experiment(command: m.Publish | m.Snapshot) -> dict[str, Any]:
     """What was being computed, so that a checkpoint says by itself what it belongs to. No job id, no time (D35)."""
     launch = command.launch
     inputs = [{"as": item["as"], "artifact": item["artifact"]} for item in launch["inputs"]]
@@ -84,15 +105,3 @@ def experiment(command: m.Publish) -> dict[str, Any]:
         "inputs": inputs,
         "step": command.step,
     }
-
-
-def _complete(root: Path, name: str) -> bool:
-    """After a disorderly end: not a temporary file, nor in a directory marked as half-written."""
-    if name.endswith(".tmp"):
-        return False
-    folder = (root / name).parent
-    while folder != root.parent:
-        if (folder / INCOMPLETE_MARK).exists():
-            return False
-        folder = folder.parent
-    return True

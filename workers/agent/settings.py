@@ -43,6 +43,7 @@ class Settings:
     address: str = ""
     cache_bytes: int = 100 * 2**30
     disk_low_bytes: int = 2 * 2**30
+    job_disk_bytes: int = 500 * 2**30
 
     def token(self) -> str:
         """The node's token from its file; raises :class:`BadSettings` when there is none."""
@@ -82,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
 # What each setting is called in the environment, where that is not simply EMEP_<NAME>.
 _ENVIRONMENT = {"token_file": "EMEP_NODE_TOKEN_FILE", "broker": "EMEP_BROKER_URL", "state": "EMEP_AGENT_STATE"}
 _NAMES = ("state", "server", "node", "token_file", "gpus", "bell", "broker", "rack", "bandwidth", "on_term", "run_as",
-          "guard", "keeper", "address", "cache_bytes", "disk_low_bytes", "fabric")  # fmt: skip
+          "guard", "keeper", "address", "cache_bytes", "disk_low_bytes", "job_disk_bytes", "fabric")  # fmt: skip
 
 
 def load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
@@ -152,7 +153,13 @@ def _check(given: dict[str, Any], problems: list[str]) -> None:
             problems.append(f"{name}: one of {', '.join(choices)}, not {given[name]!r}")
     if given.get("bell") == "broker" and not given.get("broker"):
         problems.append("broker: bell = broker needs the broker's URL (EMEP_BROKER_URL)")
-    for name, kind in (("bandwidth", float), ("guard", int), ("cache_bytes", int), ("disk_low_bytes", int)):
+    for name, kind in (
+        ("bandwidth", float),
+        ("guard", int),
+        ("cache_bytes", int),
+        ("disk_low_bytes", int),
+        ("job_disk_bytes", int),
+    ):
         if name in given:
             try:
                 given[name] = kind(given[name])

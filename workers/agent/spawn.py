@@ -16,13 +16,17 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True, slots=True)
 class ExecSpec:
-    """What to run: ``argv[0]`` is looked up in ``env['PATH']``; ``uid``/``gid`` None means as the keeper."""
+    """What to run: ``argv[0]`` is looked up in ``env['PATH']``; ``uid``/``gid`` None means as the keeper.
+
+    ``stop_signal`` is the name of the one by which its leader is asked to stop.
+    """
 
     argv: list[str]
     env: dict[str, str]
     cwd: str
     uid: int | None = None
     gid: int | None = None
+    stop_signal: str = "SIGTERM"
 
 
 class CannotRun(Exception):
@@ -79,5 +83,8 @@ def _become(spec: ExecSpec, output: Path, *, parent: int, tell: int) -> None:
             os._exit(127)
         os.execvpe(spec.argv[0], spec.argv, spec.env)  # noqa: S606 - the command itself, with no shell between
     except BaseException as problem:
-        os.write(tell, json.dumps(f"cannot run {spec.argv[:1]}: {problem}"[:500]).encode())
+        # execvp's own words name the last directory it tried.
+        unknown = isinstance(problem, FileNotFoundError) and "/" not in spec.argv[0] and problem.filename != spec.cwd
+        why = "there is no such program in PATH; give its full path" if unknown else str(problem)
+        os.write(tell, json.dumps(f"cannot run {spec.argv[0]!r:.200}: {why}"[:500]).encode())
         os._exit(127)

@@ -8,8 +8,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
+from workers.agent.messages import Saved
 from workers.agent.outcome import Facts
 from workers.protocol import MAX_EVENT_LINE
 
@@ -52,7 +53,15 @@ def as_report(event: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _whole(value: Any) -> bool:
+def as_saved(event: dict[str, Any]) -> Saved | None:
+    """The checkpoint that an event declares complete; None for other types. Without a path it is the directory."""
+    if event["type"] != "checkpoint":
+        return None
+    path, step = event.get("path"), event.get("step")
+    return Saved(path.rstrip("/") or "." if isinstance(path, str) else ".", int(step) if _whole(step) else None)
+
+
+def _whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
@@ -75,15 +84,20 @@ class EventsTail:
     read_at: float | None = None
     bad_lines: int = 0
     left_out: int = 0
+    saved: Saved | None = None
 
     def poll(self, now: float) -> list[dict[str, Any]]:
-        """The reports in the whole lines written since the last call. A line without its end yet waits."""
+        """The reports in the whole lines written since the last call. A line without its end yet waits.
+
+        ``saved`` is then the newest checkpoint declared in them, which no flood of lines hides.
+        """
+        self.saved = None
         if self.read_at is not None:
             self.credit = min(2 * LINES_PER_S, self.credit + (now - self.read_at) * LINES_PER_S)
         self.read_at = now
         reports: list[dict[str, Any]] = []
         for line in self._lines():
-            if self.credit < 1.0:
+            if self.credit < 1.0 and b'"checkpoint"' not in line:
                 self.left_out += 1
                 continue
             self.credit -= 1.0
@@ -91,6 +105,7 @@ class EventsTail:
             if event is None:
                 self.bad_lines += 1
                 continue
+            self.saved = as_saved(event) or self.saved
             report = as_report(event)
             if report is not None:
                 reports.append(report)
@@ -117,6 +132,7 @@ def read_facts(path: Path, *, stop_offset: int | None) -> Facts:
     """What the job declared in the whole file (its first 64 MiB); ``stop_offset`` is where the stop was asked."""
     done, after, bad = False, False, 0
     step: int | None = None
+    last_path: str | None = None
     artifacts: dict[str, dict[str, Any]] = {}
     error: dict[str, Any] = {}
     at = 0
@@ -135,14 +151,17 @@ def read_facts(path: Path, *, stop_offset: int | None) -> Facts:
                 done = True
             elif kind == "checkpoint":
                 after = after or (stop_offset is not None and begins >= stop_offset)
-                step = int(event["step"]) if _whole(event.get("step")) else step
+                declared = as_saved(event)
+                if declared is not None:
+                    last_path, step = declared.path, step if declared.step is None else declared.step
             elif kind == "artifact" and isinstance(event.get("name"), str) and isinstance(event.get("path"), str):
                 artifacts[event["name"]] = event
             elif kind == "error":
                 error = event
     return Facts(
-        done, after, step, tuple(artifacts.values()), clean_text(str(error.get("code", "")))[:100],
-        clean_text(str(error.get("message", "")))[:1500], bad,
+        done=done, last_path=last_path, checkpoint_after_stop=after, last_step=step,
+        artifacts=tuple(artifacts.values()), error_code=clean_text(str(error.get("code", "")))[:100],
+        error_message=clean_text(str(error.get("message", "")))[:1500], bad_lines=bad,
     )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ import importlib
 import os
 import sys
 
-from workers.kinds.context import BUG, read_context, read_stop
+from workers.emep_job import read_stop
+from workers.kinds.context import BUG, read_context
 
 PROGRAMS = {"merge": "workers.kinds.merge"}
 
@@ -24,7 +25,9 @@ def main() -> int:
         sys.stderr.write(f"there is no program for jobs of kind {context.kind!r}; one of {', '.join(PROGRAMS)}\n")
         return BUG
     # Imported only now: torch takes seconds, and a signal in them must be noticed, not fatal.
-    return int(importlib.import_module(program).run(context))
+    code = int(importlib.import_module(program).run(context))
+    stop.leave()
+    return code
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workers.kinds.events import EventLog
-from workers.kinds.stopping import StopRequest
-from workers.protocol import CHECKPOINT_EXIT_CODE
+from workers.emep_job import EventLog, StopRequest, checkpoint_exit_code
 
 DONE = 0
 BUG = 1
@@ -79,14 +77,8 @@ def read_context(environ: Mapping[str, str], stop: StopRequest) -> JobContext:
         scratch_dir=directories[2],
         resuming=environ.get("EMEP_RESUME") == "1",
         gpu_count=int(environ.get("EMEP_GPU_COUNT") or 0),
-        checkpoint_exit_code=int(environ.get("EMEP_CHECKPOINT_EXIT_CODE") or CHECKPOINT_EXIT_CODE),
+        checkpoint_exit_code=checkpoint_exit_code(environ),
         environ=environ,
         events=EventLog(Path(environ["EMEP_EVENTS"]) if environ.get("EMEP_EVENTS") else None),
         stop=stop,
     )
-
-
-def read_stop(environ: Mapping[str, str]) -> StopRequest:
-    """The stop request that the environment describes, not yet installed."""
-    preempt_file = environ.get("EMEP_PREEMPT_FILE")
-    return StopRequest(Path(preempt_file) if preempt_file else None, float(environ.get("EMEP_GRACE_SECONDS") or 120.0))

@@ -9,6 +9,12 @@ from rest_framework import serializers
 from scheduling.api.shapes.answers import FieldProblem
 from scheduling.core.resources import PLACES
 
+PARAMS = (
+    "By kind. A merge: strategy, models, t or weights, ... A command: argv (a list) or shell (one line); files "
+    "(an artifact with the program), inputs ({name: artifact}), cwd, env, torchrun, nproc, preempt_signal, "
+    "checkpoint_exit_code, done_file, exit_zero_after_signal."
+)
+
 
 class GroupRuleShape(serializers.Serializer[Any]):
     """A rule about the running jobs of a group."""
@@ -54,7 +60,7 @@ class JobRequest(WithGroup):
     max_duration = serializers.CharField(required=False, help_text="4h, 90m, 1h30m, PT4H, seconds.")
     retries = serializers.IntegerField(required=False)
     preemptible = serializers.BooleanField(required=False)
-    params = serializers.JSONField(required=False, help_text="By kind; a merge: strategy, models, t or weights, ...")
+    params = serializers.JSONField(required=False, help_text=PARAMS)
     plan_token = serializers.CharField(
         required=False, help_text="Of a plan of this body: 409 plan_changed if something else would happen by now."
     )

@@ -6,6 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from scheduling.core.gpu_record import Cause
+
 
 class HolderShape(serializers.Serializer[Any]):
     """The job that holds a GPU, where one may know of it."""
@@ -27,6 +29,10 @@ class GpuShape(serializers.Serializer[Any]):
     nvlink_group_id = serializers.CharField(allow_null=True)
     state = serializers.CharField()
     why = serializers.CharField(allow_null=True)
+    since = serializers.DateTimeField(allow_null=True, help_text="When it came into its state.")
+    cause = serializers.ChoiceField(choices=[c.value for c in Cause if c.value], allow_null=True)
+    may_return = serializers.BooleanField(help_text="Whether an operator's `return` changes something.")
+    next = serializers.CharField(allow_null=True, help_text="What has to happen before it gets work again.")
     utilization = serializers.FloatField(allow_null=True)
     memory_used_mib = serializers.IntegerField(allow_null=True)
     temperature_c = serializers.FloatField(allow_null=True)
@@ -140,14 +146,31 @@ class UserShareRow(ShareRow):
     project = serializers.CharField()
 
 
+class LostShape(serializers.Serializer[Any]):
+    """What a project lost for no fault of its jobs, by cause: it is given back."""
+
+    project = serializers.CharField()
+    cause = serializers.CharField(help_text="preempt, health, drain or lost (its node)")
+    gpu_hours = serializers.FloatField()
+    attempts = serializers.IntegerField()
+
+
 class ShareShape(serializers.Serializer[Any]):
-    """The three ledgers."""
+    """The three ledgers, and what was lost and given back in the last 30 days."""
 
     half_life_s = serializers.FloatField()
     ledgers = serializers.ListField(child=serializers.CharField(), help_text="Those compared, the first of them first.")
     queues = ShareRow(many=True)
     projects = ShareRow(many=True)
     users = UserShareRow(many=True)
+    lost = LostShape(many=True)
+
+
+class OperatedGpuShape(serializers.Serializer[Any]):
+    """The GPU's state after the verb."""
+
+    uuid = serializers.CharField()
+    state = serializers.CharField()
 
 
 class OperatedShape(serializers.Serializer[Any]):

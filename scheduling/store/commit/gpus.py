@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, OuterRef, Subquery
+from django.db.models import F
 
 from scheduling.core import health
 from scheduling.core.gpu_blame import WINDOW_MS, JobFailure, alike
-from scheduling.core.gpu_checks import read, same_size
+from scheduling.core.gpu_checks import Sample, read, same_size
 from scheduling.core.gpu_record import Cause, Known, pack, unpack
 from scheduling.core.gpu_return import wants_test
 from scheduling.core.gpu_xids import Need
@@ -33,21 +34,47 @@ GONE = "its node does not report it any more; retire it if it was taken out"
 OUT = (GpuState.UNHEALTHY.value, GpuState.QUARANTINED.value)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A node's message with its samples; ``facts`` are the other columns of its narrow row that it speaks of."""
+
+    boot_id: str
+    seq: int
+    samples: Sequence[Mapping[str, Any]]
+    facts: Mapping[str, Any]
+
+
+@dataclass
 class Ward:
     """The GPUs of one node with what is remembered of them, locked until the transaction ends."""
 
     live: NodeLive
     gpus: dict[str, Gpu]
-    holders: dict[str, UUID]
     now: datetime
     actor: str
     before: dict[str, Any]
+
+    @cached_property
+    def holders(self) -> dict[str, UUID]:
+        """The attempt on each GPU that has one. Asked only when there is trouble: every report would pay for it."""
+        held = Allocation.objects.filter(gpu__node=self.live.node_id, released_at__isnull=True)
+        return dict(held.values_list("gpu__uuid", "attempt_id"))
 
     def known(self, gpu: Gpu) -> Known:
         """The GPU as it is on record."""
         record = unpack(self.live.health.get(gpu.uuid, {}))
         return Known(GpuState(gpu.state), record, gpu.memory_mib, gpu.uuid in self.holders)
+
+    def judge(self, gpu: Gpu, sample: Sample | None, report: Report) -> tuple[Known, health.Verdict]:
+        """The GPU as it was, and the verdict on it; whether a job is on it makes no difference to one that is well."""
+        at = to_ms(self.now)
+        if gpu.state == GpuState.HEALTHY:
+            known = Known(GpuState.HEALTHY, unpack(self.live.health.get(gpu.uuid, {})), gpu.memory_mib)
+            verdict = health.receive(known, sample, boot_id=report.boot_id, seq=report.seq, now_ms=at)
+            if verdict.state is GpuState.HEALTHY:
+                return known, verdict
+        known = self.known(gpu)
+        return known, health.receive(known, sample, boot_id=report.boot_id, seq=report.seq, now_ms=at)
 
     def take(self, gpu: Gpu, verdict: health.Verdict) -> bool:
         """The row and the journal are as the verdict says; False, and nothing written, when the row had moved on."""
@@ -88,8 +115,8 @@ class Ward:
 
     def leave(self, gpu: Gpu, *, answers: bool, grace_s: float, policy: Callable[[], Policy]) -> list[str]:
         """The job on the GPU, if there is one and the GPU is UNHEALTHY, is asked to leave; returns nodes to ring."""
-        holder = self.holders.get(gpu.uuid)
-        if gpu.state != GpuState.UNHEALTHY or holder is None:
+        holder = self.holders.get(gpu.uuid) if gpu.state == GpuState.UNHEALTHY else None
+        if holder is None:
             return []
         return leave(gpu, holder, gpu.why, answers=answers, now=self.now, grace_s=grace_s, policy=policy())
 
@@ -98,25 +125,10 @@ def _ward(node: str, *, now: datetime, actor: str) -> Ward | None:
     live = NodeLive.objects.select_for_update(of=("self",)).select_related("node").filter(node__name=node).first()
     if live is None:
         return None
-    open_now = Allocation.objects.filter(gpu=OuterRef("pk"), released_at__isnull=True).values("attempt_id")[:1]
-    gpus: dict[str, Gpu] = {}
-    holders: dict[str, UUID] = {}
-    for gpu in Gpu.objects.filter(node=live.node_id).annotate(holder=Subquery(open_now)).order_by("index", "uuid"):
+    gpus = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=live.node_id).order_by("index", "uuid")}
+    for gpu in gpus.values():
         gpu.node = live.node
-        gpus[gpu.uuid] = gpu
-        if gpu.holder is not None:
-            holders[gpu.uuid] = gpu.holder
-    return Ward(live, gpus, holders, now, actor, dict(live.health))
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A node's message with its samples; ``facts`` are the other columns of its narrow row that it speaks of."""
-
-    boot_id: str
-    seq: int
-    samples: Sequence[Mapping[str, Any]]
-    facts: Mapping[str, Any]
+    return Ward(live, gpus, now, actor, dict(live.health))
 
 
 # One message is one transaction of its own, so the savepoint would only cost.
@@ -137,12 +149,11 @@ def checked(
     tests: list[str] = []
     ring: list[str] = []
     for gpu in ward.gpus.values():
-        sample = said.get(gpu.uuid)
-        verdict = health.receive(ward.known(gpu), sample, boot_id=report.boot_id, seq=report.seq, now_ms=at)
+        known, verdict = ward.judge(gpu, said.get(gpu.uuid), report)
         if not ward.take(gpu, verdict):
             continue
         ring += ward.leave(gpu, answers=verdict.answers, grace_s=grace_s, policy=policy)
-        if wants_test(ward.known(gpu), at):
+        if wants_test(replace(known, state=verdict.state, record=verdict.record), at):
             tests.append(gpu.uuid)
     late = report.seq < ward.live.seq
     ward.keep(**{"last_heartbeat_at": now, **({} if late else report.facts)})

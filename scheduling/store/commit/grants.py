@@ -88,9 +88,8 @@ def _expire(job_id: str, applied: Applied, *, now: datetime, actor: str) -> None
     applied.expired.append(job_id)
 
 
-@transaction.atomic
-def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: str) -> None:
-    """All lawful starts are granted in one transaction: attempt, allocations, job DISPATCHING, event."""
+def _lawful(starts: Sequence[Start]) -> tuple[list[Start], dict[str, Job], dict[str, Gpu]]:
+    """The starts of jobs that still wait on GPUs that are still to be had, with those jobs and GPUs, locked."""
     jobs = {
         str(j.pk): j
         for j in Job.objects.select_for_update(of=("self",))
@@ -112,6 +111,13 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
         uuid for uuids in Nomination.objects.exclude(job_id__in=jobs).values_list("gpus", flat=True) for uuid in uuids
     }
     lawful = [s for s in starts if s.job in jobs and all(u in gpus and u not in kept for u in s.gpus)]
+    return lawful, jobs, gpus
+
+
+@transaction.atomic
+def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: str) -> None:
+    """All lawful starts are granted in one transaction: attempt, allocations, job DISPATCHING, event."""
+    lawful, jobs, gpus = _lawful(starts)
     applied.stale.extend(f"start {s.job}" for s in starts if s not in lawful)
     if not lawful:
         return

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+
+from django.db.models import Count, Sum
 
 from scheduling.core.fairshare import FairShare
 from scheduling.core.ledger import Ledger
 from scheduling.core.plan import Score
-from scheduling.models import UsageDay
+from scheduling.models import LostWork, UsageDay
 from scheduling.store import load
 from scheduling.store.queries.access import Actor
+
+LATELY = timedelta(days=30)
 
 
 def share(actor: Actor, now: datetime) -> dict[str, Any]:
@@ -28,7 +32,22 @@ def share(actor: Actor, now: datetime) -> dict[str, Any]:
         "queues": _rows(fair, fair.queues, {queue.name: queue.weight for queue in policy.queues}, sort=False),
         "projects": _rows(fair, fair.projects, policy.project_weights),
         "users": [{**row, "name": user, "project": project} for (project, user), row in users],
+        "lost": lost(now),
     }
+
+
+def lost(now: datetime) -> list[dict[str, Any]]:
+    """GPU-hours of the last 30 days that were lost for no fault of the jobs' and given back, by project and cause."""
+    rows = (
+        LostWork.objects.filter(at__gt=now - LATELY)
+        .values_list("attempt__job__project__name", "cause")
+        .annotate(gpu_ms=Sum("gpu_ms"), attempts=Count("pk"))
+        .order_by("attempt__job__project__name", "cause")
+    )
+    return [
+        {"project": project, "cause": cause, "gpu_hours": round(gpu_ms / 3_600_000, 4), "attempts": attempts}
+        for project, cause, gpu_ms, attempts in rows
+    ]
 
 
 def _rows(

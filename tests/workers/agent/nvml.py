@@ -20,6 +20,10 @@ class FakeGpu:
     links: tuple[int, ...] = ()
     memory: int = 80 * 2**30
     ecc: int = 0
+    used: int = 3 * 2**30
+    pids: tuple[int, ...] = ()
+    recovery: int = 0
+    remap_pending: int = 0
     remap_failure: int = 0
     retired: int = 0
     fails: dict[str, int] = field(default_factory=dict)
@@ -59,17 +63,20 @@ class FakeNvml:
     def nvmlDeviceGetMemoryInfo(self, gpu: FakeGpu, version: object = None) -> Any:
         if version is not None and "memory_v2" in gpu.fails:
             raise pynvml.NVMLError(gpu.fails["memory_v2"])
-        return self._of("nvmlDeviceGetMemoryInfo", gpu, SimpleNamespace(total=gpu.memory, used=3 * 2**30))
+        return self._of("nvmlDeviceGetMemoryInfo", gpu, SimpleNamespace(total=gpu.memory, used=gpu.used))
 
     def nvmlDeviceGetRemappedRows(self, gpu: FakeGpu) -> tuple[int, int, int, int]:
-        return self._of("nvmlDeviceGetRemappedRows", gpu, (0, 0, 0, gpu.remap_failure))
+        return self._of("nvmlDeviceGetRemappedRows", gpu, (0, 0, gpu.remap_pending, gpu.remap_failure))
 
     def nvmlDeviceGetRetiredPages(self, gpu: FakeGpu, cause: object) -> list[int]:
         return self._of("nvmlDeviceGetRetiredPages", gpu, [0] * gpu.retired)
 
     def nvmlDeviceGetFieldValues(self, gpu: FakeGpu, fields: list[int]) -> list[Any]:
-        value = SimpleNamespace(nvmlReturn=pynvml.NVML_SUCCESS, value=SimpleNamespace(uiVal=0))
+        value = SimpleNamespace(nvmlReturn=pynvml.NVML_SUCCESS, value=SimpleNamespace(uiVal=gpu.recovery))
         return self._of("nvmlDeviceGetFieldValues", gpu, [value])
+
+    def nvmlDeviceGetComputeRunningProcesses(self, gpu: FakeGpu) -> list[Any]:
+        return self._of("nvmlDeviceGetComputeRunningProcesses", gpu, [SimpleNamespace(pid=pid) for pid in gpu.pids])
 
     def nvmlEventSetCreate(self) -> object:
         return object()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pynvml
@@ -63,8 +64,9 @@ def test_an_old_driver_without_memory_v2_still_tells_the_memory() -> None:
 
 def test_a_healthy_sample_holds_every_metric_and_no_error() -> None:
     assert real(FakeGpu("a", ecc=2)).sample("a") == {
-        "uuid": "a", "utilization": 37.0, "memory_used_mib": 3072, "temperature_c": 51.0,
-        "temperature_limit_c": 95.0, "power_w": 123.456, "ecc": 2,
+        "uuid": "a", "utilization": 37.0, "memory_used_mib": 3072, "memory_mib": 81920, "temperature_c": 51.0,
+        "temperature_limit_c": 95.0, "power_w": 123.456, "ecc": 2, "remap_pending": 0, "remap_failure": 0,
+        "recovery": 0,
     }  # fmt: skip
 
 
@@ -74,6 +76,7 @@ def test_a_healthy_sample_holds_every_metric_and_no_error() -> None:
         ("nvmlDeviceGetUtilizationRates", "utilization"), ("nvmlDeviceGetMemoryInfo", "memory_used_mib"),
         ("nvmlDeviceGetTemperature", "temperature_c"), ("nvmlDeviceGetTemperatureThreshold", "temperature_limit_c"),
         ("nvmlDeviceGetPowerUsage", "power_w"), ("nvmlDeviceGetTotalEccErrors", "ecc"),
+        ("nvmlDeviceGetRemappedRows", "remap_failure"), ("nvmlDeviceGetFieldValues", "recovery"),
     ],
 )  # fmt: skip
 def test_an_unsupported_metric_is_absent_and_never_an_error(call: str, metric: str) -> None:
@@ -86,29 +89,75 @@ def test_a_lost_gpu_is_an_error_and_the_others_answer() -> None:
     devices = real(FakeGpu("a"), FakeGpu("b"))
     devices.nvml.gpus[0].fails["*"] = LOST
     assert "lost" in devices.sample("a")["error"].lower()
+    assert devices.sample("a")["fault"] == "lost"
     assert "error" not in devices.sample("b")
 
 
-def test_a_gpu_that_nvml_no_longer_shows_is_an_error() -> None:
-    assert "error" in real(FakeGpu("a")).sample("b")
+def test_another_error_of_the_driver_is_no_loss() -> None:
+    assert real(FakeGpu("a", fails={"nvmlDeviceGetTemperature": pynvml.NVML_ERROR_UNKNOWN})).sample("a")["fault"] == (
+        "error"
+    )
 
 
-@pytest.mark.parametrize("trouble", [{"remap_failure": 1}, {"retired": 63}])
-def test_worn_out_memory_is_an_error(trouble: dict[str, int]) -> None:
-    fails = {"nvmlDeviceGetRemappedRows": UNSUPPORTED} if "retired" in trouble else {}
-    assert "memory" in real(FakeGpu("a", fails=fails, **trouble)).sample("a")["error"]
+def test_a_gpu_that_nvml_no_longer_shows_is_missing() -> None:
+    assert real(FakeGpu("a")).sample("b")["fault"] == "missing"
 
 
-def test_a_critical_xid_is_told_once_with_its_gpu_and_application_faults_are_not() -> None:
+@pytest.mark.parametrize(
+    ("gpu", "metric"),
+    [
+        (FakeGpu("a", remap_failure=1), {"remap_failure": 1}),
+        (FakeGpu("a", remap_pending=2), {"remap_pending": 1}),
+        (FakeGpu("a", retired=63, fails={"nvmlDeviceGetRemappedRows": UNSUPPORTED}), {"retired_pages": 63}),
+        (FakeGpu("a", recovery=4), {"recovery": 4}),
+    ],
+)
+def test_worn_out_memory_and_the_drivers_advice_are_told_as_they_are(gpu: FakeGpu, metric: dict[str, int]) -> None:
+    sample = real(gpu).sample("a")
+    assert metric.items() <= dict(sample).items()
+    assert "error" not in sample
+
+
+def test_every_xid_is_told_once_with_its_gpu() -> None:
     devices = real(FakeGpu("a"), FakeGpu("b"))
-    for number in (13, 79, 31):
+    for number in (13, 79):
         devices.nvml.events.put((1, number))
-    until(lambda: devices.xids, "the event")
     until(lambda: devices.nvml.events.empty() and devices.nvml.taken, "all events")
-    assert devices.sample("b")["xids"] == [79]
-    assert "xids" not in devices.sample("b")
-    assert "xids" not in devices.sample("a")
+    assert devices.xids() == {"b": [13, 79]}
+    assert devices.xids() == {}
     devices.close()
+
+
+def test_an_xid_without_end_leaves_room_for_another() -> None:
+    devices = real(FakeGpu("a"))
+    for number in [13] * 500 + [79]:
+        devices.nvml.events.put((0, number))
+    until(lambda: devices.nvml.events.empty() and devices.nvml.taken, "all events")
+    told = devices.xids()["a"]
+    assert (len(told), told[-1]) == (65, 79)
+    devices.close()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        (FakeGpu("a"), ""),
+        (FakeGpu("a", pids=(4, 7)), "processes are on it: 4, 7"),
+        (FakeGpu("a", used=4 * 2**30), "4096 MiB are in use, and 3072 MiB when it was idle"),
+    ],
+)
+def test_a_gpu_is_free_without_processes_and_with_the_memory_of_an_idle_one(gpu: FakeGpu, words: str) -> None:
+    devices = real(gpu)
+    used, gpu.used = gpu.used, 3 * 2**30
+    devices.sample("a")
+    gpu.used = used
+    devices.note_busy(frozenset({"a"}))
+    devices.sample("a")  # what a job has in use is not what an idle one has
+    assert devices.occupied("a") == words
+
+
+def test_a_test_sees_one_gpu_by_its_uuid() -> None:
+    assert real(FakeGpu("GPU-a")).trial("GPU-a").environment["CUDA_VISIBLE_DEVICES"] == "GPU-a"
 
 
 def test_a_driver_without_events_still_gives_samples() -> None:
@@ -124,7 +173,7 @@ def test_a_hung_driver_is_an_error_in_time_and_the_others_answer() -> None:
     devices = real(FakeGpu("a"), FakeGpu("b"))
     devices.nvml.gpus[0].hangs = hang
     samples = {s["uuid"]: s for s in Poller(devices, ["a", "b"]).collect(0.2)}
-    assert "no answer" in samples["a"]["error"]
+    assert samples["a"] == {"uuid": "a", "error": "the driver gave no answer within 0.2 s", "fault": "hung"}
     assert "error" not in samples["b"]
     hang.set()
 
@@ -221,25 +270,73 @@ def test_overheat_passes_the_boards_own_limit() -> None:
     assert sample["temperature_c"] > sample["temperature_limit_c"]
 
 
-def test_ecc_errors_count_up_and_do_not_go_away() -> None:
+def test_ecc_errors_count_up_while_the_fault_lasts_and_do_not_go_away() -> None:
     devices, clock = simulated(fault("ecc"))
-    clock.now += 12.0
-    first = devices.sample("S0")["ecc"]
-    clock.now += 12.0
-    assert devices.sample("S0")["ecc"] > first > 0
+    counts = []
+    for _ in range(4):
+        counts.append(devices.sample("S0")["ecc"])
+        clock.now += 12.0
+    assert counts == [0, 3, 6, 6]
 
 
 def test_an_xid_is_told_once() -> None:
     devices, clock = simulated(fault("xid"))
-    clock.now += 20.0
-    assert devices.sample("S0")["xids"] == [79]
-    assert "xids" not in devices.sample("S0")
+    clock.now += 12.0
+    assert [devices.xids(), devices.xids()] == [{"S0": [79]}, {}]
+
+
+def test_a_missing_gpu_is_not_described_and_its_sample_says_so() -> None:
+    devices, clock = simulated(fault("missing"))
+    clock.now += 12.0
+    assert [gpu["uuid"] for gpu in devices.inventory()] == ["S1"]
+    assert devices.sample("S0")["fault"] == "missing"
+
+
+def test_a_wrong_memory_size_is_reported_and_described() -> None:
+    devices, _ = simulated("faults: [{gpu: S0, fault: memory, memory_mib: 40960}]")
+    assert (devices.sample("S0")["memory_mib"], devices.inventory()[0]["memory_mib"]) == (40960, 40960)
+    assert devices.sample("S1")["memory_mib"] == 22888
+
+
+def test_a_row_that_cannot_be_replaced_is_reported() -> None:
+    devices, clock = simulated(fault("remap"))
+    clock.now += 12.0
+    assert devices.sample("S0")["remap_failure"] == 1
+
+
+def test_a_reboot_brings_the_gpus_back_with_other_indices_and_the_same_uuids() -> None:
+    devices, clock = simulated("faults: [{fault: reboot, at_s: 10, order: [S1, S0]}]")
+    before = [(gpu["uuid"], gpu["index"]) for gpu in devices.inventory()]
+    clock.now += 10.0
+    after = [(gpu["uuid"], gpu["index"]) for gpu in devices.inventory()]
+    assert (before, after, devices.boots()) == ([("S0", 0), ("S1", 1)], [("S1", 0), ("S0", 1)], 1)
+
+
+def test_a_fault_by_a_file_lasts_as_long_as_the_file(tmp_path: Path) -> None:
+    scene = parse_scene(SCENE + "faults: [{gpu: S0, fault: overheat, when: hot}]", tmp_path)
+    devices = SimulatedDevices(scene, clock=Clock())
+    heat = [devices.sample("S0")["temperature_c"]]
+    (tmp_path / "hot").touch()
+    heat.append(devices.sample("S0")["temperature_c"])
+    (tmp_path / "hot").unlink()
+    heat.append(devices.sample("S0")["temperature_c"])
+    assert [each > 95 for each in heat] == [False, True, False]
+
+
+def test_an_xid_by_a_file_is_told_once_for_each_time_the_file_is_made(tmp_path: Path) -> None:
+    scene = parse_scene(SCENE + "faults: [{gpu: S0, fault: xid, xid: 48, when: now}]", tmp_path)
+    devices = SimulatedDevices(scene, clock=Clock())
+    told = []
+    for make in (True, False, True):
+        (tmp_path / "now").touch() if make else (tmp_path / "now").unlink()
+        told.append([devices.xids().get("S0", []) for _ in range(2)])
+    assert told == [[[48], []], [[], []], [[48], []]]
 
 
 def test_a_simulated_hang_is_an_error_of_the_poller() -> None:
     devices, clock = simulated(fault("hang"))
     clock.now += 12.0
-    assert "no answer" in Poller(devices, ["S0"]).collect(0.05)[0]["error"]
+    assert Poller(devices, ["S0"]).collect(0.05)[0]["fault"] == "hung"
     devices.close()
 
 
@@ -252,6 +349,9 @@ def test_a_simulated_hang_is_an_error_of_the_poller() -> None:
         (SCENE + "faults: [{gpu: S9, fault: error}]", r"faults.0.gpu.*S0, S1"),
         (SCENE + "faults: [{gpu: S0, fault: meltdown}]", r"faults.0.fault.*hang.*meltdown"),
         (SCENE + "faults: [{gpu: S0, fault: error, at_s: soon}]", r"faults.0.*seconds"),
+        (SCENE + "faults: [hot]", r"faults.0: give"),
+        (SCENE + "faults: [{gpu: S0, fault: error, at: 3}]", r"faults.0.at: .*at_s"),
+        (SCENE + "faults: [{fault: reboot, order: [S0]}]", r"faults.0.order: name each of S0, S1 once"),
     ],
 )  # fmt: skip
 def test_a_wrong_scene_names_the_field_and_what_it_should_be(text: str, names: str) -> None:

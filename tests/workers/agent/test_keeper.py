@@ -135,7 +135,27 @@ def test_a_program_that_cannot_run_is_a_status_and_no_job(tmp_path: Path) -> Non
         kept.processes.start(REF)
         end = kept.end()
         assert (end.cause, end.exit_code) == ("exec", 127)
-        assert "no-such-program" in end.error
+        assert end.error == "cannot run 'no-such-program': there is no such program in PATH; give its full path"
+
+
+def test_a_working_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with keeping(tmp_path) as kept:
+        directory = kept.lay(REF, ["true"])
+        spec = read_json(directory / "exec.json") or {}
+        write_json(directory / "exec.json", {**spec, "cwd": "/no/such/place"})
+        kept.processes.start(REF)
+        assert "/no/such/place" in kept.end().error
+
+
+def test_the_leader_is_asked_by_the_signal_the_job_wants(tmp_path: Path) -> None:
+    with keeping(tmp_path) as kept:
+        directory = kept.lay(REF, [sys.executable, "-c", STUBBORN + FOREVER])
+        spec = read_json(directory / "exec.json") or {}
+        write_json(directory / "exec.json", {**spec, "stop_signal": "SIGUSR1"})
+        kept.processes.start(REF)
+        kept.says("up")
+        kept.processes.term(REF)
+        assert kept.end().signal == signal.SIGUSR1
 
 
 def test_a_job_that_ignores_sigterm_is_killed_on_demand(tmp_path: Path) -> None:
@@ -189,9 +209,10 @@ def test_the_end_of_one_job_leaves_the_daemon_of_another_alone(tmp_path: Path) -
 
 
 def test_the_lease_of_a_hung_agent_runs_out_and_the_keeper_fences_by_itself(tmp_path: Path) -> None:
-    with keeping(tmp_path, lease=0.6) as kept:
+    with keeping(tmp_path) as kept:
         pid = kept.run(STUBBORN + FOREVER)
         kept.says("up")
+        kept.lease(0.2)
         deadline = float(read_json(kept.state.lease)["deadline"])  # type: ignore[index]
         end = kept.end()
         assert (end.cause, end.signal, alive(pid)) == ("fence", 9, False)
@@ -199,8 +220,9 @@ def test_the_lease_of_a_hung_agent_runs_out_and_the_keeper_fences_by_itself(tmp_
 
 
 def test_a_renewed_lease_keeps_the_job(tmp_path: Path) -> None:
-    with keeping(tmp_path, lease=0.5) as kept:
+    with keeping(tmp_path) as kept:
         pid = kept.run(STUBBORN + FOREVER)
+        kept.lease(0.5)
         old = boottime() + 0.6
         kept.lease(60.0)
         until(lambda: boottime() > old, "the old deadline")
@@ -320,8 +342,9 @@ def test_a_full_disk_delays_a_status_and_loses_none(tmp_path: Path, monkeypatch:
 
 
 def test_sigstop_does_not_save_a_job_from_the_fence(tmp_path: Path) -> None:
-    with keeping(tmp_path, lease=0.5) as kept:
+    with keeping(tmp_path) as kept:
         pid = kept.run(STUBBORN + FOREVER)
         os.kill(pid, signal.SIGSTOP)
+        kept.lease(0.2)
         assert kept.end().cause == "fence"
         assert not alive(pid)

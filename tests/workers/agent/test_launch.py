@@ -64,6 +64,7 @@ def test_the_contracts_variables_are_all_there() -> None:
         "EMEP_SCRATCH_DIR": f"{work}/scratch", "EMEP_RESUME": "0", "EMEP_GRACE_SECONDS": "9",
         "EMEP_EVENTS": "/state/attempts/a1-1/events.jsonl", "EMEP_PREEMPT_FILE": "/state/attempts/a1-1/preempt",
         "EMEP_JOB_FILE": "/state/attempts/a1-1/job.json", "EMEP_CHECKPOINT_EXIT_CODE": "85",
+        "EMEP_PREEMPT_SIGNAL": "SIGTERM",
         "EMEP_DEADLINE": "1060.000", "EMEP_GPU_COUNT": "1", "EMEP_NODE_COUNT": "1", "EMEP_NODE_RANK": "0",
     }  # fmt: skip
 

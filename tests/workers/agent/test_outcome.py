@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from workers.agent.contract import Contract
 from workers.agent.outcome import Exit, Facts, decide
 from workers.protocol import Outcome
 
@@ -22,12 +23,17 @@ ARTIFACT = {"type": "artifact", "name": "merged", "path": "model"}
         (None, Exit(signal=11), Facts(), "FAILED", ""),
         (None, Exit(127, cause="exec", error="cannot run 'x'"), Facts(), "FAILED", ""),
         ("preempt", Exit(0), Facts(done=True), "SUCCEEDED", ""),
+        ("preempt", Exit(1), Facts(done=True), "SUCCEEDED", ""),
+        ("preempt", Exit(signal=9, cause="kill"), Facts(done=True), "SUCCEEDED", ""),
+        ("preempt", Exit(0), Facts(done_file=True), "SUCCEEDED", ""),
+        ("preempt", Exit(1), Facts(done_file=True), "PREEMPTED", "unconfirmed"),
         ("preempt", Exit(85), Facts(), "PREEMPTED", "confirmed"),
         ("preempt", Exit(0), Facts(checkpoint_after_stop=True), "PREEMPTED", "confirmed"),
         ("preempt", Exit(1), Facts(checkpoint_after_stop=True), "PREEMPTED", "confirmed"),
         ("preempt", Exit(0), Facts(), "PREEMPTED", "unconfirmed"),
         ("preempt", Exit(1), Facts(), "PREEMPTED", "unconfirmed"),
         ("preempt", Exit(signal=15), Facts(), "PREEMPTED", "unconfirmed"),
+        ("preempt", Exit(signal=15), Facts(checkpoint_after_stop=True), "PREEMPTED", "confirmed"),
         ("preempt", Exit(signal=9, cause="kill"), Facts(), "PREEMPTED", "grace exceeded"),
         ("drain", Exit(85), Facts(), "PREEMPTED", "confirmed"),
         ("health", Exit(85), Facts(), "PREEMPTED", "confirmed"),
@@ -42,10 +48,30 @@ ARTIFACT = {"type": "artifact", "name": "merged", "path": "model"}
         (None, Exit(cause="keeper"), Facts(), "LOST", "keeper"),
         (None, Exit(signal=9, cause="guard"), Facts(), "LOST", "guard"),
         ("lost", Exit(85), Facts(), "LOST", "exit"),
+        ("lost", Exit(0), Facts(done=True), "LOST", "exit"),
+        (None, Exit(1), Facts(done=True), "FAILED", ""),
+        ("disk_quota", Exit(signal=9, cause="kill"), Facts(), "FAILED", "disk_quota"),
     ],
 )
 def test_each_row_of_the_table(asked: str | None, end: Exit, facts: Facts, outcome: str, detail: str) -> None:
     ending = decide(end, facts, asked=asked)
+    assert (ending.outcome, ending.detail) == (Outcome(outcome), detail)
+
+
+@pytest.mark.parametrize(
+    ("asked", "end", "outcome", "detail"),
+    [
+        (None, Exit(99), "PREEMPTED", "yielded"),
+        (None, Exit(85), "FAILED", ""),
+        ("preempt", Exit(99), "PREEMPTED", "confirmed"),
+        ("preempt", Exit(85), "PREEMPTED", "unconfirmed"),
+        ("preempt", Exit(0), "SUCCEEDED", ""),
+    ],
+)
+def test_a_job_may_have_its_own_code_and_mean_done_by_0(
+    asked: str | None, end: Exit, outcome: str, detail: str
+) -> None:
+    ending = decide(end, Facts(), asked=asked, contract=Contract(checkpoint_exit_code=99, zero_is_done=True))
     assert (ending.outcome, ending.detail) == (Outcome(outcome), detail)
 
 

@@ -25,9 +25,12 @@ def publishing(tmp_path: Path) -> Iterator[tuple[NodeServer, Any]]:
     with NodeServer() as server:
         api = Api(server.url, TOKEN)
 
-        def send(*outputs: dict[str, Any], checkpoint: bool = False, clean: bool = True) -> m.Published:
-            launch: Any = launch_of()
-            command = m.Publish(Ref("a1", 1), launch, outputs, checkpoint, clean, 7)
+        def send(
+            *outputs: dict[str, Any], checkpoint: bool = False, clean: bool = True, kind: str = "command",
+            declared: str | None = None,
+        ) -> m.Published:  # fmt: skip
+            launch: Any = launch_of(kind=kind)
+            command = m.Publish(Ref("a1", 1), launch, outputs, checkpoint, clean, 7, declared)
             return publish_attempt(api, command, tmp_path, Patience(lambda tries: tries < 3))
 
         try:
@@ -91,11 +94,31 @@ def test_nothing_saved_is_no_checkpoint(tmp_path: Path) -> None:
         assert send(checkpoint=True).checkpoint is None
 
 
-def test_after_a_disorderly_end_half_written_parts_stay_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "more"), [("command", []), ("merge", ["framework/merge.part"])])
+def test_after_a_disorderly_end_half_written_parts_stay_behind(tmp_path: Path, kind: str, more: list[str]) -> None:
     lay(
         tmp_path, "checkpoint/old/w", "checkpoint/new/w", "checkpoint/new/checkpoint-is-incomplete.txt",
-        "checkpoint/x.tmp", "checkpoint/merge.part",
+        "checkpoint/x.tmp", "checkpoint/.step-9.tmp/w", "checkpoint/merge.part",
     )  # fmt: skip
     with publishing(tmp_path) as (server, send):
-        kept = names(server, send(checkpoint=True, clean=False).checkpoint)
-        assert kept == ["experiment.json", "framework/merge.part", "framework/old/w"]
+        kept = names(server, send(checkpoint=True, clean=False, kind=kind).checkpoint)
+        assert kept == ["experiment.json", *more, "framework/old/w"]
+
+
+def test_after_a_disorderly_end_only_what_was_declared_complete_is_taken(tmp_path: Path) -> None:
+    lay(tmp_path, "checkpoint/step-7/w", "checkpoint/half")
+    with publishing(tmp_path) as (server, send):
+        kept = names(server, send(checkpoint=True, clean=False, declared="step-7").checkpoint)
+        assert kept == ["experiment.json", "framework/step-7/w"]
+
+
+def test_a_whole_directory_that_was_declared_and_changed_since_is_not_taken_again(tmp_path: Path) -> None:
+    lay(tmp_path, "checkpoint/w")
+    with publishing(tmp_path) as (_, send):
+        assert send(checkpoint=True, clean=False, declared=".").checkpoint is None
+
+
+def test_the_whole_output_directory_can_be_one_output(tmp_path: Path) -> None:
+    lay(tmp_path, "output/a", "output/b/c")
+    with publishing(tmp_path) as (server, send):
+        assert names(server, send(output(".")).artifacts[0]) == ["a", "b/c"]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.workers.engines.builders import random_model
+from workers.emep_job import StopRequest
 from workers.kinds import merge
 from workers.kinds.context import JobContext, read_context
-from workers.kinds.stopping import StopRequest
 
 ROOT = Path(__file__).parents[3]
 PARENTS = ["sha256:" + c * 64 for c in "ab"]

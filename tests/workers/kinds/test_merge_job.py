@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from tests.workers.engines.builders import candidate, merged, model, sha256
 from tests.workers.kinds.builders import PARENTS, merge_job
-from workers.kinds.stopping import StopRequest
+from workers.emep_job import StopRequest
 
 
 def asked_after(looks: int) -> StopRequest:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from workers.emep_job import EventLog
 from workers.engines.refusals import EngineRefusal, Problem
 from workers.kinds.checkpoint import spent_before, worth_shipping
 from workers.kinds.companions import MAX_COMPANION, copy_companions
-from workers.kinds.events import EventLog
 from workers.protocol import MAX_EVENT_LINE
 
 

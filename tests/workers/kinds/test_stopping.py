@@ -8,8 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-from workers.kinds import stopping
-from workers.kinds.stopping import StopRequest
+from workers import emep_job
+from workers.emep_job import StopRequest
 
 
 def test_nobody_asked_yet(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_request_stays_when_its_file_goes(tmp_path: Path) -> None:
 
 
 def test_sigterm_wakes_a_wait_that_looks_for_nothing_else(monkeypatch) -> None:
-    monkeypatch.setattr(stopping, "_LOOK_S", 60)
+    monkeypatch.setattr(emep_job, "_LOOK_S", 60)
     before = signal.getsignal(signal.SIGTERM)
     stop = StopRequest(None, 10)
     stop.install()

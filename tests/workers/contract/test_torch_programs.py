@@ -1,0 +1,91 @@
+"""What needs torch: DataLoader workers, two ranks, a merge. In one group, since each import costs seconds."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.workers.agent.test_whole_node import gone
+from tests.workers.agent.waiting import until
+from tests.workers.contract import programs
+from tests.workers.contract.house import House, house
+from tests.workers.engines.builders import random_model
+from workers import emep_job
+from workers.protocol import Timings
+
+pytestmark = pytest.mark.xdist_group("torch programs")
+# Imports take seconds of both cores: a node that was fenced for that would prove nothing.
+PATIENT = Timings().scaled(0.2)
+
+
+def test_a_script_with_loader_workers_resumes_to_the_bytes_of_an_undisturbed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "train.py").write_text(programs.LOADER)
+    monkeypatch.chdir(alone)
+    monkeypatch.setitem(sys.modules, "emep_job", emep_job)
+    monkeypatch.setattr(emep_job, "_session", None)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    runpy.run_path("train.py", run_name="__main__")
+    with house(tmp_path, PATIENT) as at:
+        job = at.start(programs.LOADER, "slow")
+        at.progressed(job)
+        stopped = at.preempt(job)
+        assert (stopped["exit_code"], stopped["detail"]) == (85, "confirmed")
+        again = at.start(programs.LOADER, resume=at.resume(stopped))
+        resumed = at.end(again)
+        assert at.log(again) == f"resumed at {stopped['step']}\n"
+        assert at.output(resumed) == {"net.bin": (alone / "net.bin").read_bytes()}
+
+
+def test_two_ranks_under_torchrun_stop_at_one_step_and_are_saved_though_torchrun_exits_1(tmp_path: Path) -> None:
+    with house(tmp_path, PATIENT) as at:
+        job = at.start(programs.RANKS, params={"torchrun": True}, gpus=["SIM-0", "SIM-1"])
+        at.progressed(job)
+        leader = int(at.node.file("pid.json", job)["pid"])
+        stopped = at.preempt(job)
+        said = (stopped["outcome"], stopped["exit_code"], stopped["detail"], gone(leader))
+        assert said == ("PREEMPTED", 1, "confirmed", True)
+        steps = dict(re.findall(r"rank (\d) leaves at (\d+)", at.log(job)))
+        assert steps == {"0": str(stopped["step"]), "1": str(stopped["step"])}
+        total = f"{2 * stopped['step']} of 2 ranks at {stopped['step']}"
+        assert at.checkpoint(stopped)[f"framework/step-{stopped['step']}/total"].decode() == total
+
+
+def test_a_merge_that_is_preempted_and_resumed_writes_the_undisturbed_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMEP_MERGE_THROTTLE_S", "0.2")
+    with house(tmp_path, PATIENT) as at:
+        undisturbed, disturbed = (_merge(at, tmp_path) for _ in range(2))
+        at.progressed(disturbed)
+        stopped = at.preempt(disturbed)
+        assert (stopped["outcome"], stopped["detail"]) == ("PREEMPTED", "confirmed")
+        assert "experiment.json" in at.checkpoint(stopped)
+        again = _merge(at, tmp_path, resume=at.resume(stopped))
+        assert at.output(at.end(again)) == at.output(at.end(undisturbed))
+        until(lambda: "resume:" in at.log(again), "the word of the resume")
+
+
+def _merge(at: House, tmp_path: Path, **launch: Any) -> str:
+    """A merge of two small models, by the launch document the server would send."""
+    inputs = []
+    for i in range(2):
+        source = random_model(tmp_path / f"model-{i}", i)
+        files = []
+        for path in sorted(p for p in source.rglob("*") if p.is_file()):
+            content = path.read_bytes()
+            name = path.relative_to(source).as_posix()
+            at.server.inputs[(f"art-{i}", name)] = content
+            files.append({"path": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
+        inputs.append({"artifact": f"art-{i}", "as": f"model-{i}", "name": f"model-{i}", "files": files})
+    params = {"strategy": "slerp", "models": ["art-0", "art-1"], "t": 0.3, "seed": 7}
+    return at.grant(params, kind="merge", inputs=inputs, **launch)

@@ -1,0 +1,26 @@
+"""What a job had declared by its end: its events, and what it left where its kind lets that speak."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from workers.agent.contract import COMMAND, contract_of
+from workers.agent.outcome import Facts
+from workers.agent.tail import read_facts
+from workers.protocol import Launch
+
+# The results of a program that knows nothing of artifacts: all it left.
+WHOLE = {"type": "artifact", "name": "output", "path": ".", "kind": "output"}
+
+
+def facts_at_end(directory: Path, launch: Launch | None, *, stop_offset: int | None) -> Facts:
+    """The facts of the attempt in ``directory``; ``stop_offset`` is where in its events the stop was asked."""
+    facts = read_facts(directory / "events.jsonl", stop_offset=stop_offset)
+    if launch is None or launch["kind"] != COMMAND:
+        return facts
+    output, sign = directory / "work" / "output", contract_of(launch).done_file
+    left = not facts.artifacts and any(path.is_file() for path in output.rglob("*"))
+    return replace(
+        facts, done_file=bool(sign) and (output / sign).is_file(), artifacts=(WHOLE,) if left else facts.artifacts
+    )
