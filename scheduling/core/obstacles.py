@@ -24,12 +24,16 @@ Told = tuple[str, tuple[tuple[str, Number], ...]]
 def closed(windows: list[Booking], now_ms: int) -> Told:
     """(message, numbers): operators close the GPUs now, or before the job would end. There is at least one window."""
     begins, opens = min(each.start_ms for each in windows), max(each.end_ms for each in windows)
-    who = "an operator's window closes" if len(windows) == 1 else f"{len(windows)} operators' windows close"
-    until = instant_in_words(opens)
-    if begins <= now_ms:
-        message = f"It would fit, but {who} the GPUs until {until}."
+    if len(windows) == 1:
+        who, first, last = "an operator's window closes", "from", "until"
     else:
-        message = f"It would not end before {who} the GPUs, from {instant_in_words(begins)} until {until}."
+        who, first = f"{len(windows)} operators' windows close", "the first of them from"
+        last = "the last of them until"
+    if begins <= now_ms:
+        message = f"It would fit, but {who} the GPUs, {last} {instant_in_words(opens)}."
+    else:
+        message = f"It would not end before {who} the GPUs, {first} {instant_in_words(begins)}, "
+        message += f"{last} {instant_in_words(opens)}."
     return message, (("window_from_ms", begins), ("window_until_ms", opens))
 
 

@@ -145,6 +145,22 @@ def _refuse_bad_weight(what: str, weight: float) -> None:
         raise ValueError(f"{what}: a weight must be a number from 0 to {MAX_WEIGHT:.0f}, not {weight}")
 
 
+def goes_down(policy: Policy, rule: PreemptRule) -> bool:
+    """Whether the rule's victims are of a lower level than who evicts them: else two jobs could evict each other.
+
+    False too when the policy has not both levels.
+    """
+    found = [
+        None if queue is None else queue.level(name)
+        for queue, name in (
+            (policy.queue(rule.queue), rule.level),
+            (policy.queue(rule.victim_queue), rule.victim_level),
+        )
+    ]
+    upper, lower = found
+    return upper is not None and lower is not None and lower.value < upper.value
+
+
 def backoff_s(policy: Policy, failures: int) -> float:
     """Seconds to wait after the ``failures``-th infrastructure failure in a row: doubling from the first, capped."""
     if failures < 1:

@@ -52,12 +52,9 @@ class KeyConflict:
 
 
 def check(
-    body: Mapping[str, Any], actor: Actor, now: datetime, *, to_run: bool = True
+    body: Mapping[str, Any], actor: Actor, now: datetime
 ) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
-    """(submission, resolved parameters and inputs, errors): what REST, the form and a dry run agree on.
-
-    ``to_run``: the nodes must be able to run it; False for what is only played through.
-    """
+    """(submission, resolved parameters and inputs, errors): what REST, the form and a dry run agree on."""
     policy, pool = load.policy_of(), load.pool_of()
     project = _project(body, actor)
     rights = Rights(
@@ -68,7 +65,7 @@ def check(
     )
     submission, found = validate(
         body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES, now_ms=to_ms(now),
-        over_nodes=OVER_NODES or not to_run,
+        over_nodes=OVER_NODES,
     )  # fmt: skip
     errors = [_error(e) for e in found]
     kind = body.get("kind")

@@ -11,6 +11,7 @@ from typing import Any
 
 from scheduling.core.fields import shown
 from scheduling.core.policy import Policy
+from scheduling.core.resources import ResourceRequest
 from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.services import jobs, whatif
 from scheduling.services.replay_change import Errors, asked_faults, changed_policy, changed_pool, wrong
@@ -77,7 +78,7 @@ def change_of(body: Mapping[str, Any], present: Snapshot, actor: Actor, now: dat
     if errors:
         return Unplayable(tuple(errors[:MAX_TOLD]))
     asked = known.requests([live.job for live in present.live])
-    running = tuple(_running(live, asked) for live in present.live)
+    running = tuple(_running(live, asked[live.job]) for live in present.live)
     return Change(present, running, policy, pool, faults, extra)
 
 
@@ -109,18 +110,22 @@ def _extra(
     if not isinstance(body, Mapping):
         errors.append(wrong("job", "not_an_object", f"job must be the body of a submission, not {shown(body)}"))
         return None
-    submission, _, refused = jobs.check(body, actor, now, to_run=False)
+    submission, _, refused = jobs.check(body, actor, now)
     errors += [{**error, "field": f"job.{error['field']}".rstrip(".")} for error in refused]
     return None if submission is None else SimJob(whatif.waiting_as(submission, actor, policy, now))
 
 
-def _running(live: LiveAttempt, asked: Mapping[str, Any]) -> SimJob:
-    """The live job as it would wait if it had to start again."""
+def _running(live: LiveAttempt, asked: tuple[int, ResourceRequest]) -> SimJob:
+    """The live job as it would wait at its old place if it had to start again.
+
+    ``asked``: when it was submitted, in ms, and for what.
+    """
+    submitted, request = asked
     seconds = max(1, -(-(live.end_ms - live.granted_ms) // 1000))
     return SimJob(
         WaitingJob(
             id=live.job, queue=live.queue, level=live.level, level_value=live.level_value, project=live.project,
-            user=live.user, submitted_ms=live.granted_ms, request=replace(asked[live.job], max_duration_s=seconds),
+            user=live.user, submitted_ms=submitted, request=replace(request, max_duration_s=seconds),
             remaining_s=seconds, group=live.group, preemptible=live.preemptible,
         )
     )  # fmt: skip

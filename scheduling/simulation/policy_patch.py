@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduling.core.fields import nearest, shown
-from scheduling.core.policy import LEDGERS, MAX_WEIGHT, Level, Policy, PreemptRule, QueuePolicy
+from scheduling.core.policy import LEDGERS, MAX_WEIGHT, Level, Policy, PreemptRule, QueuePolicy, goes_down
 
 Read = Callable[[str, Any], Any]
 MAX_SECONDS = 10.0**9
@@ -43,13 +43,23 @@ def _error(path: str, message: str) -> PatchError:
 def patch_of(path: Path) -> Mapping[str, Any]:
     """The patch in a JSON file; PatchError when it can't be read or is no object."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
+        found = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except OSError as unreadable:
         raise _error("", f"{path} can't be read ({unreadable.strerror}); name a JSON file") from unreadable
     except (ValueError, RecursionError) as unreadable:
         raise _error("", f"{path} is not JSON ({unreadable}); mend it there") from unreadable
     if not isinstance(found, Mapping):
         raise _error("", f'{path} must hold an object like {{"half_life_s": 86400}}, not {shown(found)}')
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these members; ValueError when a name is there twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is there twice")
     return found
 
 
@@ -97,11 +107,17 @@ def _wrong_names(policy: Policy) -> Iterator[Wrong]:
             path, names = f"queues.{queue.name}.default_level", ", ".join(level.name for level in queue.levels)
             yield Wrong(path, f"{path} is {queue.default_level!r}; name one of {names}")
     for place, rule in enumerate(policy.preemption):
+        known = True
         for prefix, name, level in (("", rule.queue, rule.level), ("victim_", rule.victim_queue, rule.victim_level)):
             found = policy.queue(name)
             if found is None or found.level(level) is None:
                 path = f"preemption.{place}.{prefix}{'queue' if found is None else 'level'}"
                 yield Wrong(path, f"{path}: there is no level {level!r} of a queue {name!r}; mend the rule")
+                known = False
+        if known and not goes_down(policy, rule):
+            path = f"preemption.{place}.victim_level"
+            yield Wrong(path, f"{path}: {rule.victim_level} is not below {rule.level}; a job evicts only lower levels, "
+                              "else jobs would evict each other without end")  # fmt: skip
 
 
 def _part(old: Any, part: str, new: Mapping[str, Any], readers: Mapping[str, Read]) -> Any:

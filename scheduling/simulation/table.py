@@ -116,7 +116,7 @@ def _places(name: str, header: Sequence[str], columns: Sequence[str], *, require
     for column in header:
         if column not in columns:
             near = get_close_matches(column, columns, 1)
-            hint = f"; did you mean {near[0]}?" if near else "; remove it"
+            hint = f"; did you mean {near[0]}?" if near else "; remove it."
             raise TableError(f"{name}, line 1, column {column!r} is unknown{hint} Known are {', '.join(columns)}")
         if header.count(column) > 1:
             raise TableError(f"{name}, line 1, column {column} is there twice; remove one")

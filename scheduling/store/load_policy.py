@@ -7,7 +7,16 @@ from typing import Any
 
 from django.conf import settings
 
-from scheduling.core.policy import DEFAULT_POLICY, Backfill, Level, Policy, Preemption, PreemptRule, QueuePolicy
+from scheduling.core.policy import (
+    DEFAULT_POLICY,
+    Backfill,
+    Level,
+    Policy,
+    Preemption,
+    PreemptRule,
+    QueuePolicy,
+    goes_down,
+)
 from scheduling.models import (
     BillingWeight,
     FairShareSettings,
@@ -26,10 +35,11 @@ def policy_of() -> Policy:
     )
     scale = settings.TIME_SCALE
     half_life = FairShareSettings.objects.values_list("half_life_s", flat=True).first()
+    queued = replace(DEFAULT_POLICY, queues=_queues())
     return replace(
-        DEFAULT_POLICY,
-        queues=_queues(),
-        preemption=tuple(PreemptRule(*row) for row in rules),
+        queued,
+        # The admin refuses a rule that goes up; the numbers of its levels may have been changed since.
+        preemption=tuple(rule for rule in (PreemptRule(*row) for row in rules) if goes_down(queued, rule)),
         project_weights=dict(Project.objects.values_list("name", "weight")),
         user_weights={
             (p, u): w for p, u, w in Membership.objects.values_list("project__name", "user__username", "weight")

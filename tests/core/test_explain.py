@@ -200,7 +200,7 @@ def test_a_window_says_in_words_from_when_until_when():
     closed = Window("service", ("n0",), 1_800_000, 9_000_000)
     plan = decide(world(loose(1), job("1"), windows=(closed,)))
     assert message_of(plan) == (
-        "It would not end before an operator's window closes the GPUs, from 1 Jan 1970, 00:30 UTC until "
+        "It would not end before an operator's window closes the GPUs, from 1 Jan 1970, 00:30 UTC, until "
         "1 Jan 1970, 02:30 UTC. It would start now with a time limit of at most 28 min."
     )
 
@@ -208,7 +208,10 @@ def test_a_window_says_in_words_from_when_until_when():
 def test_windows_that_have_begun_say_in_words_until_when():
     closed = [Window(f"w{n}", ("n0",), 0, 900_000 * n) for n in (1, 2)]
     plan = decide(world(loose(1), job("1"), windows=tuple(closed)))
-    assert message_of(plan) == "It would fit, but 2 operators' windows close the GPUs until 1 Jan 1970, 00:30 UTC."
+    assert (
+        message_of(plan)
+        == "It would fit, but 2 operators' windows close the GPUs, the last of them until 1 Jan 1970, 00:30 UTC."
+    )
 
 
 def test_a_window_is_the_reason_though_other_gpus_are_kept_for_a_job():

@@ -35,11 +35,11 @@ def test_a_patch_changes_what_it_names_and_nothing_else(patch, changes):
 
 
 def test_a_queue_keeps_what_the_patch_does_not_name():
-    found = patched(DEFAULT_POLICY, {"queues": {"eval": {"weight": 5, "levels": {"Normal": 7, "Low": 1}}}}).queue(
+    found = patched(DEFAULT_POLICY, {"queues": {"eval": {"weight": 5, "levels": {"Normal": 3, "Low": 1}}}}).queue(
         "eval"
     )
     old = DEFAULT_POLICY.queue("eval")
-    assert (found.weight, found.level("Normal").value, found.grace_s) == (5.0, 7, old.grace_s)
+    assert (found.weight, found.level("Normal").value, found.grace_s) == (5.0, 3, old.grace_s)
 
 
 def test_a_rule_of_preemption_is_read_by_its_four_names():
@@ -116,3 +116,20 @@ def test_a_file_that_holds_no_patch_is_refused_by_name(tmp_path, text, words):
         path.write_text(text)
     with pytest.raises(PatchError, match=words):
         patch_of(path)
+
+
+@pytest.mark.parametrize(("level", "victim"), [("Normal", "Normal"), ("Low", "Critical"), ("High", "Critical")])
+def test_a_rule_by_which_jobs_would_evict_each_other_is_refused(level, victim):
+    rule = {"queue": "merge", "level": level, "victim_queue": "merge", "victim_level": victim}
+    with pytest.raises(PatchError) as refused:
+        patched(DEFAULT_POLICY, {"preemption": [rule]})
+    (wrong,) = refused.value.wrong
+    assert wrong.path == "preemption.0.victim_level"
+    assert f"{victim} is not below {level}" in wrong.message
+
+
+def test_a_key_that_is_there_twice_is_refused(tmp_path):
+    file = tmp_path / "policy.json"
+    file.write_text('{"half_life_s": 60, "half_life_s": 70}')
+    with pytest.raises(PatchError, match="'half_life_s' is there twice"):
+        patch_of(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from asgiref.sync import iscoroutinefunction
 from django.http import HttpResponse
 from django.test import AsyncRequestFactory
 
+from emep_site.serve import PacedServer
 from emep_site.static_files import StaticFiles
 from tests.throwaway import free_port
 
@@ -94,3 +96,18 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(static):
 async def test_everything_else_goes_on_without_a_thread(static):
     assert iscoroutinefunction(static)
     assert (await static(AsyncRequestFactory().get("/jobs/"))).content == b"other"
+
+
+def test_a_client_that_left_before_its_answer_is_no_fault_of_the_server():
+    class Gone:
+        """A request of twisted whose connection has been lost."""
+
+        channel = None
+
+        def registerProducer(self, producer, streaming):
+            self.channel.registerProducer(producer, streaming)
+
+    server = PacedServer(application=None, endpoints=["tcp:port=0"])
+    server.connections = {}
+    answer = {"type": "http.response.start", "status": 200, "headers": []}
+    assert asyncio.run(server.handle_reply(Gone(), answer)) is None

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from scheduling.core.resources import ResourceRequest
 from scheduling.models import Job
+from scheduling.store.clock import to_ms
 from scheduling.store.load_jobs import terms
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.jobs import visible
@@ -24,12 +25,15 @@ def names(actor: Actor, ids: Collection[str]) -> dict[str, str]:
     return {str(job): name for job, name in rows.values_list("pk", "name")}
 
 
-def requests(ids: Collection[str]) -> dict[str, ResourceRequest]:
-    """What the jobs asked for, by id, whatever their state."""
+def requests(ids: Collection[str]) -> dict[str, tuple[int, ResourceRequest]]:
+    """When the jobs were submitted, in ms, and what they asked for, by id, whatever their state."""
     rows = Job.objects.filter(pk__in=[UUID(each) for each in ids])
     return {
-        str(job): ResourceRequest(
-            **dict(zip(_REQUEST, asked, strict=True)), affinity=terms(affinity), **restored(topology)
+        str(job): (
+            to_ms(submitted),
+            ResourceRequest(**dict(zip(_REQUEST, asked, strict=True)), affinity=terms(affinity), **restored(topology)),
         )
-        for job, affinity, topology, *asked in rows.values_list("pk", "affinity", "topology", *_REQUEST)
+        for job, submitted, affinity, topology, *asked in rows.values_list(
+            "pk", "submitted_at", "affinity", "topology", *_REQUEST
+        )
     }

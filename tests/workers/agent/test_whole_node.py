@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,8 @@ class Node:
                 agent.kill()
                 agent.wait()
         if self.keeper_alive():
-            os.kill(self.keeper_pid(), signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may end between the two looks
+                os.kill(self.keeper_pid(), signal.SIGKILL)
             until(lambda: not self.keeper_alive(), "the keeper's end")
         self.log.close()
 
