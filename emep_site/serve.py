@@ -39,7 +39,7 @@ class PacedServer(Server):
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
         """The message is written; a body message returns when the client has taken enough of it."""
         # A request whose client has gone has no channel any more: nothing is to be held back for it.
-        is_http = hasattr(protocol, "registerProducer") and protocol.channel is not None
+        is_http = hasattr(protocol, "registerProducer") and getattr(protocol, "channel", None) is not None
         if is_http and message["type"] == "http.response.start":
             protocol.gate = Gate()
             protocol.registerProducer(protocol.gate, True)
