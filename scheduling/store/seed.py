@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.core.exceptions import ValidationError
+from simple_history.utils import bulk_create_with_history
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.models import (
@@ -41,14 +42,16 @@ def policy() -> None:
             },
         )
         if made:
-            for level in q.levels:
-                Level.objects.create(queue=queue, name=level.name, value=level.value)
+            levels = [Level(queue=queue, name=level.name, value=level.value) for level in q.levels]
+            bulk_create_with_history(levels, Level)
     if not PreemptionRule.objects.exists():
-        levels = {(level.queue.name, level.name): level for level in Level.objects.select_related("queue")}
-        for rule in DEFAULT_POLICY.preemption:
-            pair = levels.get((rule.queue, rule.level)), levels.get((rule.victim_queue, rule.victim_level))
-            if pair[0] and pair[1]:
-                PreemptionRule.objects.create(preemptor=pair[0], victim=pair[1])
+        known = {(level.queue.name, level.name): level for level in Level.objects.select_related("queue")}
+        pairs = [
+            (known.get((rule.queue, rule.level)), known.get((rule.victim_queue, rule.victim_level)))
+            for rule in DEFAULT_POLICY.preemption
+        ]
+        rules = [PreemptionRule(preemptor=above, victim=below) for above, below in pairs if above and below]
+        bulk_create_with_history(rules, PreemptionRule)
     FairShareSettings.objects.get_or_create(pk=1)
     PlanningSettings.objects.get_or_create(pk=1)
     SchedulerState.objects.get_or_create(pk=1)

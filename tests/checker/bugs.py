@@ -198,7 +198,7 @@ def drop_the_index(patch: pytest.MonkeyPatch) -> None:
 
 def skip_the_epoch_check(patch: pytest.MonkeyPatch) -> None:
     """Any attempt's part is taken for a live one."""
-    patch.setattr(attempts, "live_part", lambda attempt, epoch, node: AttemptNode.objects.select_related(
+    patch.setattr(attempts, "live_part", lambda attempt, epoch, node, **_: AttemptNode.objects.select_related(
         "attempt", "node").filter(attempt_id=attempt, node__name=node).first())  # fmt: skip
 
 
