@@ -77,10 +77,23 @@ class QueueAdmin(Policy):
     inlines = (LevelInline,)
 
 
+class PreemptionRuleForm(forms.ModelForm):
+    """A rule goes down: of levels of equal numbers, jobs would evict each other without end."""
+
+    def clean(self) -> dict[str, Any]:
+        """The values, with an error at ``victim`` when its level is not below the preemptor's."""
+        found: dict[str, Any] = super().clean() or self.cleaned_data
+        above, below = found.get("preemptor"), found.get("victim")
+        if above is not None and below is not None and below.value >= above.value:
+            self.add_error("victim", f"the number of its level ({below.value}) must be below {above.value}")
+        return found
+
+
 @admin.register(models.PreemptionRule)
 class PreemptionRuleAdmin(Policy):
     """Who may take whose GPUs."""
 
+    form = PreemptionRuleForm
     list_display = ("preemptor", "victim")
     list_filter = ("preemptor__queue", "victim__queue")
     list_select_related = ("preemptor__queue", "victim__queue")

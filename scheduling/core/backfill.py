@@ -14,9 +14,12 @@ def longest_now(room: Room, bookings: Bookings, wanted: Wanted, project: str) ->
     more places are looked for than there are promises.
     """
     count = 0 if bookings.are_none else len(bookings.blocking(project))
-    if count and not is_told_by_counts(room, wanted) and find(room, wanted) is None:
+    told = is_told_by_counts(room, wanted)
+    if count and not told and find(room, wanted) is None:
         return 0
+    view, need, nvlink = room.view(wanted) if told and wanted.is_plain else None, wanted.need, wanted.nvlink
     for place in range(count, -1, -1):
-        if fits(room, wanted, bookings.first_pins(project, place)):
+        pins = bookings.first_pins(project, place)
+        if fits(room, wanted, pins) if view is None else view.has_place(need, nvlink=nvlink, pins=pins):
             return max(0, bookings.longest(project, place))
     return 0

@@ -62,14 +62,19 @@ class Cycle:
         if scheduler.orphaned:
             self.unnominations += [Unnominate(job) for job in scheduler.orphaned]
             scheduler.orphaned.clear()
-        scheduler.wake(now)
+        if scheduler.sleeping:
+            scheduler.wake(now)
         scheduler.overdue(now)
         if scheduler.nominees:
             for nominee in sorted(scheduler.nominees.values(), key=lambda each: (-each.queued.level, each.queued)):
                 go_on(self, nominee)
-        self.aged = scheduler.waiting.older_than(now - scheduler.aged_after_ms, scheduler.aged_slots)
-        self._rest = sorted(scheduler.waiting.levels)
-        self._go_on()
+        alone = scheduler.waiting.alone
+        if alone is not None and self._places(alone):
+            self._rest = [] if self._all else [alone.level]
+        else:
+            self.aged = scheduler.waiting.older_than(now - scheduler.aged_after_ms, scheduler.aged_slots)
+            self._rest = sorted(scheduler.waiting.levels)
+            self._go_on()
         return Plan(
             now,
             lose_nodes=back.lose_nodes,
@@ -134,8 +139,7 @@ class Cycle:
             return False
         levels = self.scheduler.waiting.levels
         for lower in self._rest:
-            level = levels.get(lower)
-            if lower >= value or level is None:
+            if lower >= value or (level := levels.get(lower)) is None:
                 continue
             if level.may_evict:
                 return False

@@ -17,7 +17,7 @@ from scheduling.core.expiry import expiry
 from scheduling.core.feasibility import could_hold, empty_room
 from scheduling.core.obstacles import closed, got_ahead, kept_away
 from scheduling.core.ordering import RankKey, rank_key
-from scheduling.core.placement import find, fits
+from scheduling.core.placement import find, fits_with, is_out_of_question
 from scheduling.core.plan import Hold, Number, Reason
 from scheduling.core.reservations import Asked, earliest
 from scheduling.core.resources import ResourceRequest
@@ -30,7 +30,7 @@ from scheduling.core.words import gpus_in_words, instant_in_words, jobs_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.bookings import Booking, Bookings
-    from scheduling.core.held import Nominee
+    from scheduling.core.held import Held, Nominee
     from scheduling.core.scheduler import Scheduler
 
 # Estimates are rounded up to this, so that a reason does not change with every tick.
@@ -86,6 +86,7 @@ class Explainer:
         self._ranked: list[RankKey] | None = None
         self._work: list[int] = []
         self._first: dict[object, tuple[int, list[int]] | None] = {}
+        self._ahead: dict[int, tuple[list[Held], dict[int, int]]] = {}  # by level
 
     def of(self, job_id: str) -> tuple[Reason, ...]:
         """Why the job waits. KeyError for one that doesn't."""
@@ -231,17 +232,17 @@ class Explainer:
 
     def _fits_with(self, cells: dict[int, int], queued: Queued) -> bool:
         """Whether it would fit if these GPUs were free too."""
-        room = self._scheduler.room
+        room, wanted = self._scheduler.room, queued.shape.wanted
         opened = {cell: mask & room.usable[cell] & ~room.free[cell] for cell, mask in cells.items()}
         opened = {cell: mask for cell, mask in opened.items() if mask}
-        room.give(opened)
-        fit = fits(room, queued.shape.wanted, self.bookings(queued).pins(queued.owner[1], queued.duration_ms))
-        room.take(opened)
-        return fit
+        pins = self.bookings(queued).pins(queued.owner[1], queued.duration_ms)
+        return fits_with(room, wanted, pins, opened=opened)
 
     def _behind(self, queued: Queued) -> Reason | None:
         """BEHIND when what jobs of its level and above were started on in this pass would have done for it."""
-        ahead, cells = got_ahead(self._scheduler, self.cycle, queued)
+        if queued.level not in self._ahead:
+            self._ahead[queued.level] = got_ahead(self._scheduler, self.cycle, queued.level)
+        ahead, cells = self._ahead[queued.level]
         if not ahead or not self._fits_with(cells, queued):
             return None
         count = sum(mask.bit_count() for mask in cells.values())
@@ -263,6 +264,8 @@ class Explainer:
     def _promised_away(self, queued: Queued) -> Reason | None:
         """RESERVED or WINDOW when it fits on GPUs that are free, but promised from before its end on."""
         scheduler, bookings = self._scheduler, self.bookings(queued)
+        if is_out_of_question(scheduler.room, queued.shape.wanted):
+            return None
         longest = longest_now(scheduler.room, bookings, queued.shape.wanted, queued.owner[1])
         if longest <= 0 and find(scheduler.room, queued.shape.wanted) is None:
             return None

@@ -185,13 +185,14 @@ class FairShare:
         if run.ending:
             self._stop_ending(run)
         del self._runs[run]
-        used = interval(run.micro / MICRO, run.start_ms, now, now, half_life_ms=clock.half_life_ms)
+        micro, weight, half_life_ms = run.micro, run.weight, clock.half_life_ms
+        used = interval(micro / MICRO, run.start_ms, now, now, half_life_ms=half_life_ms)
         for since, until in lost:
-            used -= interval(run.micro / MICRO, since, until, now, half_life_ms=clock.half_life_ms)
+            used -= interval(micro / MICRO, since, until, now, half_life_ms=half_life_ms)
         for entity in run.entities:
             entity.tick = -1
-            entity.micro -= run.micro
-            entity.starts -= run.weight
+            entity.micro -= micro
+            entity.starts -= weight
             entity.settle(used, clock)
 
     def retime(self, run: Run, end_ms: int) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from dataclasses import dataclass
 
 from scheduling.core.bookings import NEVER
 from scheduling.core.room import Room
 from scheduling.core.view import View
 
 NODE, CELL, WHOLE = range(3)
+MAX_KEPT = 64
 
 
 class Releases:
@@ -69,10 +71,22 @@ class Releases:
         return found
 
 
-class Forecast:
-    """``by`` has for each node, or cell, the instant by which it has enough free; ``NEVER`` where it never has."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The places that several parts get together and their start. It rests on what is ready by ``until``, no more."""
 
-    __slots__ = ("_order", "_place_of", "_releases", "by", "kind", "members", "need", "position")
+    start_ms: int
+    until_ms: int
+    places: tuple[int, ...]
+
+
+class Forecast:
+    """``by`` has for each node, or cell, the instant by which it has enough free; ``NEVER`` where it never has.
+
+    ``kept``: choices made before, by all that they follow from beside ``by``; those that may differ now are gone.
+    """
+
+    __slots__ = ("_order", "_place_of", "_releases", "by", "kept", "kind", "members", "need", "position")
 
     def __init__(self, releases: Releases, view: View, kind: int, *, need: int) -> None:
         inventory = releases.inventory
@@ -92,6 +106,7 @@ class Forecast:
         for place in range(len(self.members)):
             self.by[place] = self.of(place, releases.at)
         self._order: list[tuple[int, int]] | None = None
+        self.kept: dict[object, Choice] = {}
         self.position = len(releases.log)
 
     @property
@@ -132,6 +147,7 @@ class Forecast:
         self.position = len(log)
         places = cells if self._place_of is None else {self._place_of[cell] for cell in cells}
         by, at, order = self.by, releases.at, self._order
+        soonest = NEVER
         for place in places:
             if not self.members[place]:
                 continue
@@ -139,6 +155,15 @@ class Forecast:
             if after == before:
                 continue
             by[place] = after
+            soonest = min(soonest, before, after)
             if order is not None:
                 del order[bisect_left(order, (before, place))]
                 insort(order, (after, place))
+        if self.kept and soonest < NEVER:
+            self.kept = {key: choice for key, choice in self.kept.items() if choice.until_ms < soonest}
+
+    def keep(self, key: object, choice: Choice) -> None:
+        """The choice holds until something else is ready by its end."""
+        if len(self.kept) >= MAX_KEPT:
+            self.kept.clear()
+        self.kept[key] = choice

@@ -5,7 +5,7 @@ A gang takes ``gpus_per_node`` on each of ``node_count`` distinct nodes, and per
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.core.bits import places_in
@@ -13,6 +13,7 @@ from scheduling.core.room import Pins, Room, Wanted
 from scheduling.core.view import View
 
 GROUP, RACK, ANYWHERE = range(3)
+NOTHING_OPENED: Mapping[int, int] = {}
 
 
 @dataclass(slots=True)
@@ -53,8 +54,10 @@ def is_possible(view: View, wanted: Wanted) -> bool:
     return found >= wanted.nodes
 
 
-def has_nodes(room: Room, view: View, wanted: Wanted, pins: Pins) -> bool:
-    """Whether enough nodes have a full part each, wherever they are."""
+def has_nodes(
+    room: Room, view: View, wanted: Wanted, pins: Pins, *, opened: Mapping[int, int] = NOTHING_OPENED
+) -> bool:
+    """Whether enough nodes have a full part each, wherever they are, with the GPUs of ``opened`` free too."""
     view.with_nodes()
     found, open_nodes = 0, ~pins.node_bits
     for bits in view.node_bits[wanted.need :]:
@@ -65,6 +68,13 @@ def has_nodes(room: Room, view: View, wanted: Wanted, pins: Pins) -> bool:
         if view.node_count[node] >= wanted.need:
             cells = room.inventory.cells_of[node]
             found += sum(count for _, count in _counts_in(room, view, cells, pins)) >= wanted.need
+    for node in {room.inventory.node_of[cell]: None for cell in opened}:
+        now = then = 0
+        for cell in room.inventory.cells_of[node]:
+            suited = view.eligible[cell] & ~pins.cells.get(cell, 0)
+            now += (room.free[cell] & suited).bit_count()
+            then += ((room.free[cell] | opened.get(cell, 0)) & suited).bit_count()
+        found += now < wanted.need <= then
     return found >= wanted.nodes
 
 

@@ -87,9 +87,16 @@ class Inventory:
         """The GPUs as a mask per cell."""
         masks: dict[int, int] = {}
         cell_of, first = self.cell_of, self.first
-        for gpu in gpus:
+        last, mask = -1, 0
+        for gpu in gpus:  # those of a cell mostly stand together
             cell = cell_of[gpu]
-            masks[cell] = masks.get(cell, 0) | 1 << gpu - first[cell]
+            if cell != last:
+                if mask:
+                    masks[last] = mask
+                last, mask = cell, masks.get(cell, 0)
+            mask |= 1 << gpu - first[cell]
+        if mask:
+            masks[last] = mask
         return masks
 
     def gpus_in(self, cell: int, mask: int) -> list[int]:

@@ -41,13 +41,15 @@ class Clock:
         """The instant is ``now_ms``; True when the base moved, so that sums over starts must be made anew."""
         self.now_ms = now_ms
         self.tick += 1
-        if self.half_life_ms <= 0:
+        half_life_ms = self.half_life_ms
+        if half_life_ms <= 0:
             return False
-        span = _BASE_HALF_LIVES * self.half_life_ms
+        span = _BASE_HALF_LIVES * half_life_ms
         base = now_ms // span * span
-        self.factor = float(2.0 ** (-(now_ms - base) / self.half_life_ms))
-        self.start_factor = self.factor / _FRACTION
-        self.rise = float(2.0 ** ((now_ms - base) / self.half_life_ms))
+        past = (now_ms - base) / half_life_ms
+        self.factor = factor = 2.0**-past
+        self.start_factor = factor / _FRACTION
+        self.rise = 2.0**past
         moved, self.base_ms = base != self.base_ms, base
         return moved
 

@@ -65,13 +65,13 @@ def _running(jobs: list[Held], inventory: Inventory) -> str:
     return f"{len(jobs)} {'runs' if len(jobs) == 1 else 'run'} on {where}"
 
 
-def got_ahead(scheduler: Scheduler, cycle: Cycle, queued: Queued) -> tuple[list[Held], dict[int, int]]:
-    """The jobs of its level and above that the cycle has started, in their order, and the GPUs that they took."""
+def got_ahead(scheduler: Scheduler, cycle: Cycle, level: int) -> tuple[list[Held], dict[int, int]]:
+    """The jobs of the level and above that the cycle has started, in their order, and the GPUs that they took."""
     ahead: list[Held] = []
     cells: dict[int, int] = {}
     for start in cycle.starts if cycle.taken else ():
         held = scheduler.live.get(start.job)
-        if held is None or held.level_value < queued.level:
+        if held is None or held.level_value < level:
             continue
         own = {cell: mask & cycle.taken.get(cell, 0) for cell, mask in held.cells.items()}
         if any(own.values()):

@@ -52,6 +52,27 @@ def fits(room: Room, wanted: Wanted, pins: Pins = NO_PINS) -> bool:
     return view.has_place(wanted.need, nvlink=wanted.nvlink, pins=pins)
 
 
+def fits_with(room: Room, wanted: Wanted, pins: Pins, *, opened: dict[int, int]) -> bool:
+    """Whether it would fit if these GPUs, a mask per cell of such as take work and are held now, were free too."""
+    if fits(room, wanted, pins):
+        return True
+    if not is_told_by_counts(room, wanted):
+        room.give(opened)
+        fit = fits(room, wanted, pins)
+        room.take(opened)
+        return fit
+    view, inventory = room.view(wanted), room.inventory
+    if wanted.is_gang:
+        return has_nodes(room, view, wanted, pins, opened=opened)
+    for cell, mask in opened.items():
+        if wanted.nvlink and not inventory.group_of[cell]:
+            continue
+        suited = (room.free[cell] | mask) & view.eligible[cell] & ~pins.cells.get(cell, 0)
+        if suited.bit_count() >= wanted.need:
+            return True
+    return False
+
+
 def is_out_of_question(room: Room, wanted: Wanted) -> bool:
     """The cheap answer for most that wait: True when it fits nowhere, whatever is pinned."""
     if wanted.count > room.free_count:

@@ -35,7 +35,7 @@ class Start:
     # Written out, as is that of ``Plan``: simulations make them by the ten thousands, and the one that a frozen
     # dataclass gets goes through ``object.__setattr__`` for each field.
     def __init__(self, job: str, gpus: tuple[str, ...], nodes: tuple[str, ...]) -> None:
-        self.__dict__.update(job=job, gpus=gpus, nodes=nodes)
+        object.__setattr__(self, "__dict__", {"job": job, "gpus": gpus, "nodes": nodes})
 
     @property
     def node(self) -> str:
@@ -188,11 +188,13 @@ class Plan:
         next_wakeup_ms: int | None = None,
         alarms: tuple[Reason, ...] = (),
     ) -> None:
-        self.__dict__.update(
-            now_ms=now_ms, lose_nodes=lose_nodes, reclaims=reclaims, starts=starts, preempts=preempts,
-            nominations=nominations, unnominations=unnominations, expired=expired, reservations=reservations,
-            holds=holds, scores={} if scores is None else scores, next_wakeup_ms=next_wakeup_ms, alarms=alarms,
-        )  # fmt: skip
+        fields = {
+            "now_ms": now_ms, "lose_nodes": lose_nodes, "reclaims": reclaims, "starts": starts, "preempts": preempts,
+            "nominations": nominations, "unnominations": unnominations, "expired": expired,
+            "reservations": reservations, "holds": holds, "scores": {} if scores is None else scores,
+            "next_wakeup_ms": next_wakeup_ms, "alarms": alarms,
+        }  # fmt: skip
+        object.__setattr__(self, "__dict__", fields)
 
     def to_json(self) -> str:
         """The plan as canonical JSON: sorted keys, no spaces, so equal plans are equal byte for byte."""

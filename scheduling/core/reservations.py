@@ -6,7 +6,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from scheduling.core.bookings import NEVER, Bookings
-from scheduling.core.forecast import CELL, NODE, WHOLE, Forecast, Releases
+from scheduling.core.forecast import CELL, NODE, WHOLE, Choice, Forecast, Releases
 from scheduling.core.gangs import ANYWHERE, GROUP, RACK, rungs_of
 from scheduling.core.placement import take_whole_cell
 from scheduling.core.room import Room, Wanted
@@ -72,13 +72,18 @@ class Outlook:
                 return min(each, found)
         return found
 
-    def soonest(self, forecast: Forecast, count: int, *, patience_ms: int) -> list[tuple[int, int]]:
+    def others(self, forecast: Forecast) -> tuple[tuple[int, int], ...]:
+        """(instant, place) of the places that promises may have changed, as the job sees them; the soonest first."""
+        return tuple(sorted(self._other(forecast, self._nodes if forecast.kind == NODE else self._cells)))
+
+    def soonest(
+        self, forecast: Forecast, count: int, other: tuple[tuple[int, int], ...], *, patience_ms: int
+    ) -> list[tuple[int, int]]:
         """(instant, place) of the ``count`` places that are ready first, and of all that are so soon after them.
 
-        The soonest first; nothing when there are not so many.
+        The soonest first; nothing when there are not so many. ``other``: those that promises may have changed.
         """
         order, changed = forecast.order, self._nodes if forecast.kind == NODE else self._cells
-        other = sorted(self._other(forecast, changed))
         first = [each for each in order[: count + len(changed)] if each[1] not in changed]
         first = sorted([*first, *other[:count]])
         if len(first) < count or first[count - 1][0] >= NEVER:
@@ -218,10 +223,25 @@ def _equal_parts(
     forecast: Forecast, rack_of: list[str], nodes: int, *, outlook: Outlook, patience_ms: int
 ) -> tuple[int, list[int]] | None:
     """For a gang without a remainder that may lie anywhere: only the nodes that are ready in time are looked at."""
-    ready = outlook.soonest(forecast, nodes, patience_ms=patience_ms)
-    if not ready:
-        return None
+    other = outlook.others(forecast)
+    key = (nodes, patience_ms, other)
+    choice = forecast.kept.get(key)
+    if choice is None:
+        ready = outlook.soonest(forecast, nodes, other, patience_ms=patience_ms)
+        if not ready:
+            return None
+        choice = _chosen(ready, rack_of, nodes, patience_ms=patience_ms)
+        forecast.keep(key, choice)
+    gpus: list[int] = []
+    for node in choice.places:
+        gpus += outlook.ready(forecast.members[node], forecast.need, choice.start_ms)
+    return choice.start_ms, gpus
+
+
+def _chosen(ready: list[tuple[int, int]], rack_of: list[str], nodes: int, *, patience_ms: int) -> Choice:
+    """One rack, if one has so many of the nodes that are ready in time, else the first of them all."""
     start = ready[nodes - 1][0]
+    until = start + patience_ms
     racks: dict[str, list[tuple[int, int]]] = {}
     for each in ready:
         rack = rack_of[each[1]]
@@ -232,10 +252,7 @@ def _equal_parts(
     in_one = min([(some[nodes - 1][0], rack) for rack, some in racks.items() if len(some) >= nodes], default=None)
     if in_one is not None:
         start, ready = in_one[0], racks[in_one[1]]
-    gpus: list[int] = []
-    for node in sorted([node for instant, node in ready if instant <= start])[:nodes]:
-        gpus += outlook.ready(forecast.members[node], forecast.need, start)
-    return start, gpus
+    return Choice(start, until, tuple(sorted([node for instant, node in ready if instant <= start])[:nodes]))
 
 
 def _best(

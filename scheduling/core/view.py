@@ -14,6 +14,8 @@ from scheduling.core.preference import CLAIMED_AT, LARGE, MIXED, Preference, kin
 if TYPE_CHECKING:
     from scheduling.core.room import Pins, Room
 
+OUTLASTED = 1 << 80  # more than any time between two ends, in ms
+
 Found = tuple[Preference, int]
 Span = tuple[int, int]
 """From when until when a job would run, in ms."""
@@ -57,7 +59,7 @@ class View:
         self.count = [0] * cells
         self.free = 0  # of all cells together
         self._most = self._most_in_group = 0
-        self._orders: dict[tuple[int, bool], list[tuple[Preference, list[int]]]] = {}
+        self._orders: dict[tuple[int, bool], dict[Preference, list[int]]] = {}
         self._nodes_on = False
         self.node_count: list[int] = []
         self.node_bits: list[int] = []
@@ -115,28 +117,31 @@ class View:
         position, length = self._position, len(log)
         if position == length:
             return
-        before: dict[int, int] = {}
-        if length - position == 1:
-            before[log[position][0]] = log[position][1]
-        else:
-            for cell, was_free in log[position:]:
-                before.setdefault(cell, was_free)
         self._position = length
-        nodes_on = self._nodes_on
+        if length - position == 1:
+            self._moved(*log[position])
+            return
+        before: dict[int, int] = {}
+        for cell, was_free in log[position:]:
+            before.setdefault(cell, was_free)
         for cell, was_free in before.items():
-            if not self.eligible[cell]:
-                continue
-            old = self.count[cell]
-            if old:
-                self._leave(cell, was_free)
-            self._enter(cell)
-            if nodes_on and self.count[cell] != old:
-                node = self._room.inventory.node_of[cell]
-                count = self.node_count[node]
-                bit = 1 << node
-                self.node_bits[count] ^= bit
-                self.node_count[node] = count = count + self.count[cell] - old
-                self.node_bits[count] ^= bit
+            self._moved(cell, was_free)
+
+    def _moved(self, cell: int, was_free: int) -> None:
+        """The counts of one cell are those of now; ``was_free`` they are of."""
+        if not self.eligible[cell]:
+            return
+        old = self.count[cell]
+        if old:
+            self._leave(cell, was_free)
+        self._enter(cell)
+        if self._nodes_on and self.count[cell] != old:
+            node = self._room.inventory.node_of[cell]
+            count = self.node_count[node]
+            bit = 1 << node
+            self.node_bits[count] ^= bit
+            self.node_count[node] = count = count + self.count[cell] - old
+            self.node_bits[count] ^= bit
 
     def rewind(self) -> None:
         """The log was emptied: start reading it from its beginning."""
@@ -224,12 +229,10 @@ class View:
         """
         at = CLAIMED_AT[self._room.prefer]
         bits = 0
-        for key, codes in self._orders[(need, nvlink)]:
-            if key[:at] == best[:at] and key[at + 1 :] == best[at + 1 :]:
-                for code in codes:
-                    bits |= self._bits[code]
+        for code in self._orders[(need, nvlink)].get((*best[:at], 0, *best[at + 1 :]), ()):
+            bits |= self._bits[code]
         cells = places_in(bits & ~pins.cell_bits & (claimed if best[at] else ~claimed))
-        for cell in (*pins.cells, *self._mixed):
+        for cell in (*pins.cells, *self._mixed) if pins.cells or self._mixed else ():
             found = self._judge(cell, need, nvlink=nvlink, pins=pins, claimed=claimed >> cell & 1)
             if found is not None and found[0] == best:
                 cells.append(cell)
@@ -238,8 +241,15 @@ class View:
         latest = self._room.latest
         assert latest is not None  # noqa: S101  :meth:`_aligns`
         now, until = span
-        ends = [(max(latest(cell), now), cell) for cell in cells]
-        return min((max(0, until - end), abs(end - until), cell) for end, cell in ends)[2]
+        lowest, least = -1, 2 * OUTLASTED
+        for cell in cells:
+            end = latest(cell)
+            if end < now:
+                end = now
+            gap = end - until if end >= until else OUTLASTED + until - end
+            if gap < least or (gap == least and cell < lowest):
+                lowest, least = cell, gap
+        return lowest
 
     def _best_unpinned(self, need: int, *, nvlink: bool, hidden: int, claimed: int) -> Found | None:
         order = self._orders.get((need, nvlink))
@@ -247,7 +257,7 @@ class View:
             order = self._orders[(need, nvlink)] = self._ordered(need, nvlink=nvlink)
         all_bits, at = self._bits, CLAIMED_AT[self._room.prefer]
         spare: Found | None = None
-        for key, codes in order:
+        for key, codes in order.items():
             if spare is not None and key[:at] != spare[0][:at]:
                 break
             bits = 0
@@ -261,7 +271,7 @@ class View:
                 spare = (*key[:at], 1, *key[at + 1 :]), (bits & -bits).bit_length() - 1
         return spare
 
-    def _ordered(self, need: int, *, nvlink: bool) -> list[tuple[Preference, list[int]]]:
+    def _ordered(self, need: int, *, nvlink: bool) -> dict[Preference, list[int]]:
         """The classes of cells that have occurred and hold ``need``, the best first; equally good ones together."""
         found: dict[Preference, list[int]] = {}
         for code in sorted(self._bits):
@@ -275,7 +285,7 @@ class View:
                 whole=bool(rest & 1), size=size, tier=tier, free=free, need=need,
             )  # fmt: skip
             found.setdefault(key, []).append(code)
-        return sorted(found.items())
+        return dict(sorted(found.items()))
 
     def _judge(self, cell: int, need: int, *, nvlink: bool, pins: Pins, claimed: int) -> Found | None:
         """One cell looked at by itself: pinned in part, or with memory of several sizes."""

@@ -253,23 +253,46 @@ class LevelQueue:
 
 
 class Waiting:
-    """Everything that waits and may be started now."""
+    """Everything that waits and may be started now.
+
+    The job that came last has its place in the lines only when somebody looks at them: most start before.
+    """
+
+    __slots__ = ("_by_age", "_last", "_levels", "by_id")
 
     def __init__(self) -> None:
-        self.levels: dict[int, LevelQueue] = {}
+        self._levels: dict[int, LevelQueue] = {}
         self.by_id: dict[str, Queued] = {}
         self._by_age: list[Queued] = []
+        self._last: Queued | None = None
 
     def __len__(self) -> int:
         return len(self.by_id)
 
+    @property
+    def levels(self) -> dict[int, LevelQueue]:
+        """The jobs by their priority."""
+        if self._last is not None:
+            self._line_up(self._last)
+        return self._levels
+
+    @property
+    def alone(self) -> Queued | None:
+        """The job that came last, if it is the only one."""
+        return self._last if len(self.by_id) == 1 else None
+
     def add(self, job: Queued) -> None:
         """The job waits."""
-        level = self.levels.get(job.level)
+        if self._last is not None:
+            self._line_up(self._last)
+        self._last = self.by_id[job.id] = job
+
+    def _line_up(self, job: Queued) -> None:
+        self._last = None
+        level = self._levels.get(job.level)
         if level is None:
-            level = self.levels[job.level] = LevelQueue()
+            level = self._levels[job.level] = LevelQueue()
         level.add(job)
-        self.by_id[job.id] = job
         ages = self._by_age
         if not ages or ages[-1] < job:
             ages.append(job)
@@ -279,24 +302,32 @@ class Waiting:
     def remove(self, job: Queued) -> None:
         """The job waits no more."""
         job.here, job.promise = False, None
-        level = self.levels[job.level]
+        del self.by_id[job.id]
+        if job is self._last:
+            self._last = None
+            return
+        level = self._levels[job.level]
         level.remove(job)
         if not level.count:
-            del self.levels[job.level]
-        del self.by_id[job.id]
+            del self._levels[job.level]
         if len(self._by_age) > 64 + 2 * len(self.by_id):
             self._by_age = [each for each in self._by_age if each.here]
 
+    def _aged(self) -> list[Queued]:
+        if self._last is not None:
+            self._line_up(self._last)
+        return self._by_age
+
     def first_since(self, submitted_ms: int) -> Queued | None:
         """The waiting job submitted first, of those submitted at that instant or later."""
-        ages = self._by_age
+        ages = self._aged()
         place = bisect_left(ages, submitted_ms, key=lambda job: job.submitted_ms)
         return next((ages[each] for each in range(place, len(ages)) if ages[each].here), None)
 
     def older_than(self, submitted_ms: int, count: int) -> list[Queued]:
         """Up to ``count`` waiting jobs submitted before that instant, the oldest first."""
         found: list[Queued] = []
-        ages = self._by_age
+        ages = self._aged()
         gone = 0
         for job in ages:
             if job.submitted_ms >= submitted_ms or len(found) == count:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from simple_history.models import HistoricalRecords
@@ -77,13 +76,6 @@ class PreemptionRule(models.Model):
 
     def __str__(self) -> str:
         return f"{self.preemptor} > {self.victim}"
-
-    def clean(self) -> None:
-        """A rule goes down: of levels of equal numbers, jobs would evict each other without end."""
-        if self.preemptor_id and self.victim_id and self.victim.value >= self.preemptor.value:
-            raise ValidationError(
-                {"victim": f"its level's number ({self.victim.value}) must be below {self.preemptor.value}"}
-            )
 
 
 class Project(models.Model):

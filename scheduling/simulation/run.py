@@ -35,13 +35,13 @@ class Run:
     __slots__ = (
         "arrives_ms", "checkpoint_ms", "end_ms", "entity", "fate", "faults", "first_ms", "gpus", "id",
         "index", "kept_ms", "left_ms", "limit_ms", "lost_gpu_ms", "nodes", "overhead_ms", "preemptions",
-        "runs_ms", "saved_work", "stage", "started_ms", "token", "waiting",
+        "runs_ms", "saved_work", "stage", "started_ms", "token", "waiting", "wants",
     )  # fmt: skip
 
     def __init__(self, sim: SimJob, index: int, entity: int, *, runs_ms: int, limit_ms: int) -> None:
         waiting = sim.waiting
         self.id, self.index, self.entity, self.waiting = waiting.id, index, entity, waiting
-        self.arrives_ms = waiting.submitted_ms
+        self.arrives_ms, self.wants = waiting.submitted_ms, waiting.request.gpu_count
         self.runs_ms = self.left_ms = runs_ms
         self.limit_ms = limit_ms
         self.checkpoint_ms = sim.checkpoint_s * 1000
@@ -106,7 +106,7 @@ class Run:
             level=waiting.level,
             level_value=waiting.level_value,
             project=waiting.project,
-            gpus=waiting.request.gpu_count,
+            gpus=self.wants,
             submitted_ms=waiting.submitted_ms,
             runs_ms=self.runs_ms,
             fate=fate or self.fate or _FATES[self.stage],

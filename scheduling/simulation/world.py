@@ -115,7 +115,7 @@ class _World:
             if edge >= self.now_ms:
                 heappush(self.heap, (edge, WAKE, ANYHOW, 0))
         for run in self.queue.values():
-            self.meter.wanted[run.entity] += run.waiting.request.gpu_count
+            self.meter.wanted[run.entity] += run.wants
             for instant in run.waiting_instants(self.now_ms):
                 heappush(self.heap, (instant, WAKE, run.index, run.token))
         for nomination in self.begin.nominations:
@@ -178,7 +178,7 @@ class _World:
     def _wait(self, run: Run) -> bool:
         run.stage = Stage.QUEUED
         self.queue[run.id] = run
-        self.meter.wanted[run.entity] += run.waiting.request.gpu_count
+        self.meter.wanted[run.entity] += run.wants
         for instant in run.waiting_instants(self.now_ms):
             heappush(self.heap, (instant, WAKE, run.index, run.token))
         return self.planner.submit(run.waiting)
@@ -195,22 +195,23 @@ class _World:
         """What was decided is so; whether anyone who was evicted has saved already."""
         now, queue, meter, log, heap = self.now_ms, self.queue, self.meter, self.log, self.heap
         for start in plan.starts:
-            run = queue.pop(start.job)
-            self.live[run.id] = run
-            end_ms = run.start(now, start.gpus, start.nodes)
-            heappush(heap, (end_ms, FINISH, run.index, run.token))
+            name, gpus = start.job, start.gpus
+            run = self.live[name] = queue.pop(name)
+            end_ms = run.start(now, gpus, start.nodes)
+            index, token, entity = run.index, run.token, run.entity
+            heappush(heap, (end_ms, FINISH, index, token))
             limit_end_ms = now + run.waiting.remaining_s * 1000
             if limit_end_ms < end_ms:  # from then on it is expected later
-                heappush(heap, (limit_end_ms, WAKE, run.index, run.token))
-            meter.wanted[run.entity] -= run.waiting.request.gpu_count
-            meter.held[run.entity] += len(start.gpus)
-            log.append((now, "start", run.id, start.gpus))
+                heappush(heap, (limit_end_ms, WAKE, index, token))
+            meter.wanted[entity] -= run.wants
+            meter.held[entity] += len(gpus)
+            log.append((now, "start", name, gpus))
         for nominated in plan.nominations:
             run = queue[nominated.job]
             heappush(heap, (nominated.deadline_ms, WAKE, run.index, run.token))
         for gone in plan.expired:
             run = queue.pop(gone.job)
-            meter.wanted[run.entity] -= run.waiting.request.gpu_count
+            meter.wanted[run.entity] -= run.wants
             self._over(run, Fate.EXPIRED, "expire")
         for victim in plan.preempts:
             self._evict(self.live[victim.job])

@@ -8,7 +8,7 @@ import pytest
 from django.contrib import admin
 from django.test import Client
 
-from scheduling.models import Job, Node, Project
+from scheduling.models import Job, Level, Node, PreemptionRule, Project
 from scheduling.services import pool
 from tests import builders as b
 
@@ -137,3 +137,13 @@ def test_a_node_is_returned_to_service_by_an_action():
     pool.operate("n1", "cordon", who["admin"], b.NOON)
     boss().post("/admin/scheduling/node/", {"action": "back", "_selected_action": ["1"]})
     assert Node.objects.get(name="n1").state == "READY"
+
+
+def test_a_rule_by_which_jobs_would_evict_each_other_is_refused():
+    b.people()
+    normal = Level.objects.get(queue__name="merge", name="Normal")
+    for victim in (normal, Level.objects.get(queue__name="merge", name="High")):
+        answer = boss().post("/admin/scheduling/preemptionrule/add/", {"preemptor": normal.pk, "victim": victim.pk})
+        assert answer.status_code == 200
+        assert f"the number of its level ({victim.value}) must be below 2" in answer.content.decode()
+    assert not PreemptionRule.objects.filter(preemptor=normal).exists()

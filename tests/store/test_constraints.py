@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from scheduling.models import Allocation, Attempt, Gpu, Job, Level, PreemptionRule, Project, Queue
@@ -80,12 +79,8 @@ def test_weights_are_never_negative():
     refused(lambda: Queue.objects.filter(name="merge").update(weight=-0.1))
 
 
-def test_a_rule_by_which_jobs_would_evict_each_other_is_refused_and_one_that_became_so_is_not_followed():
+def test_a_rule_that_has_come_to_go_upwards_is_not_followed():
     seed.policy()
     rule = PreemptionRule.objects.get(preemptor__name="Realtime")
-    rule.clean()
     Level.objects.filter(pk=rule.victim_id).update(value=rule.preemptor.value)
-    rule = PreemptionRule.objects.get(pk=rule.pk)
-    with pytest.raises(ValidationError, match="must be below 4"):
-        rule.clean()
-    assert [r.victim_level for r in load.policy_of().preemption if r.queue == "inference"] == []
+    assert [each.victim_level for each in load.policy_of().preemption if each.queue == "inference"] == []
