@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.placement import find
 from scheduling.core.plan import Unnominate
 from scheduling.core.preemption import cheapest, evictable
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def go_on(cycle: Cycle, nominee: Nominee) -> None:
-    """The job starts when its GPUs are free, or elsewhere; past its deadline it waits anew."""
+    """The job starts when its GPUs are free, or elsewhere; past its deadline, or without one of them, it waits anew."""
     scheduler, queued = cycle.scheduler, nominee.queued
     room = scheduler.room
     held = any(scheduler.holder[gpu] is not None for gpu in nominee.gpus)
@@ -23,7 +24,7 @@ def go_on(cycle: Cycle, nominee: Nominee) -> None:
         scheduler.unnominate(nominee, keep=True)
         cycle.start(queued, nominee.gpus, nominated=True)
         return
-    if nominee.deadline_ms <= cycle.now_ms:
+    if nominee.deadline_ms <= cycle.now_ms or _is_broken(cycle, nominee):
         scheduler.unnominate(nominee)
         cycle.unnominations.append(Unnominate(queued.id))
         scheduler.enqueue(queued.job)
@@ -37,6 +38,16 @@ def go_on(cycle: Cycle, nominee: Nominee) -> None:
         cycle.start(queued, place)
     elif not nominee.again and _is_late(cycle, nominee):
         _plan_again(cycle, nominee)
+
+
+def _is_broken(cycle: Cycle, nominee: Nominee) -> bool:
+    """Whether a GPU or a node of the set takes no work any more. A node that is only silent may come back in time."""
+    inventory = cycle.scheduler.inventory
+    return any(
+        inventory.gpus[gpu].state is not GpuState.HEALTHY
+        or inventory.nodes[inventory.node_of[inventory.cell_of[gpu]]].state is not NodeState.READY
+        for gpu in nominee.gpus
+    )
 
 
 def _is_late(cycle: Cycle, nominee: Nominee) -> bool:

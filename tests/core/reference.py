@@ -196,7 +196,7 @@ class Cycle:
             del self.nominated[job.id]
             nodes = dict.fromkeys(self.ground.gpu[uuid].node for uuid in nomination.gpus)
             self._start(job, Found(nomination.gpus, tuple(nodes)))
-        elif nomination.deadline_ms <= self.now:
+        elif nomination.deadline_ms <= self.now or not all(map(self._takes_work, nomination.gpus)):
             self.ledgers.charge(job, nomination.gpus, sign=-1)
             self._unnominate(job.id)
         elif (place := self.place(job)) is not None:
@@ -206,6 +206,10 @@ class Cycle:
             self._start(job, place)
         elif not nomination.again and self._is_late(nomination):
             self._plan_again(job, nomination)
+
+    def _takes_work(self, uuid: str) -> bool:
+        gpu = self.ground.gpu[uuid]
+        return gpu.state is GpuState.HEALTHY and self.ground.node[gpu.node].state is NodeState.READY
 
     def _is_late(self, nomination: Nomination) -> bool:
         """Whether one that was asked to leave those GPUs has used up its time to save."""

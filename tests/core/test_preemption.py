@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scheduling.core.decide import decide
-from scheduling.core.lifecycle import JobState
+from scheduling.core.lifecycle import GpuState, JobState
 from scheduling.core.plan import Plan
 from scheduling.core.policy import DEFAULT_POLICY, PreemptRule
 from scheduling.core.snapshot import ALWAYS_SAVED, LiveAttempt, Nomination, WaitingJob
@@ -27,6 +27,7 @@ from .build import (
     pool,
     promised,
     victims,
+    with_gpu_state,
     world,
 )
 
@@ -277,6 +278,14 @@ def test_waiting_is_preferred_when_it_takes_no_longer_than_saving(left_s, save_s
 def test_a_preemptor_that_finds_no_set_counts_those_it_may_evict_as_soon_free_in_its_reservation():
     attempts = [running("low", "n0/0", seconds=9000), running("high", "n0/1", level="High", seconds=600)]
     assert promised(planned(loose(2), critical(2), *attempts)) == {"critical": (NOW / 1000 + 600, ["n0/0", "n0/1"])}
+
+
+def test_d8_a_nominee_whose_gpu_takes_no_work_any_more_plans_anew_at_once():
+    sick = with_gpu_state(loose(2), "n0/0", GpuState.UNHEALTHY)
+    asked = running("a", "n0/0", state=JobState.PREEMPTING, stop_by_ms=NOW + 60_000)
+    plan = planned(sick, critical(), asked, running("b", "n0/1"), nominations=(kept("n0/0"),))
+    assert (victims(plan), [each.job for each in plan.unnominations]) == (["b"], ["critical"])
+    assert [(each.gpus, each.again) for each in plan.nominations] == [(("n0/1",), False)]
 
 
 def late(name: str, *held: str, **more):

@@ -5,7 +5,7 @@ One transaction holds the victims' steps to PREEMPTING, what their nodes are tol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -133,13 +133,13 @@ def _stop_evicting(wants: Job, now: datetime, *, actor: str) -> None:
 
 
 @transaction.atomic
-def spare(job_id: UUID, *, now: datetime, actor: str) -> list[str]:
-    """What still runs of those that were asked to leave for the job may run on; returns the nodes to ring.
+def spare(jobs: Collection[UUID], *, now: datetime, actor: str) -> list[str]:
+    """What still runs of those that were asked to leave for these jobs may run on; returns the nodes to ring.
 
-    The job does not need their GPUs any more. One that stops all the same has been preempted, as it was asked to.
+    The jobs do not need their GPUs any more. One that stops all the same has been preempted, as it was asked to.
     """
     nodes: list[str] = []
-    asked = Attempt.objects.filter(evicted_for_id=job_id, ended_at__isnull=True, action="stop", why="preempt")
+    asked = Attempt.objects.filter(evicted_for_id__in=jobs, ended_at__isnull=True, action="stop", why="preempt")
     for attempt in asked.order_by("job_id"):
         job = lock_job(attempt.job_id)
         if job is None or job.state != JobState.PREEMPTING:

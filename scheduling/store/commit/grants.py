@@ -58,8 +58,8 @@ def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
         _expire(late.job, applied, now=now, actor=actor)
     settled = [UUID(ended.job) for ended in plan.unnominations] + [UUID(start.job) for start in plan.starts]
     Nomination.objects.filter(job_id__in=settled).delete()
-    for job in settled:
-        applied.nodes.update(evictions.spare(job, now=now, actor=actor))
+    if settled:
+        applied.nodes.update(evictions.spare(settled, now=now, actor=actor))
     if plan.starts:
         try:
             _grant(plan.starts, applied, now=now, actor=actor)
