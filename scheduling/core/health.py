@@ -128,6 +128,7 @@ def receive(known: Known, sample: Sample | None, *, boot_id: str, seq: int, now_
     if known.record.boot_id != boot_id:
         case.record = registered(known.record, boot_id)
     seen = sample or MISSING
+    told = case.record.xids_told
     fatal = _xids(case, seen, now_ms)
     if seq <= case.record.seq:
         _condemn_by_xid(case, fatal)
@@ -135,15 +136,17 @@ def receive(known: Known, sample: Sample | None, *, boot_id: str, seq: int, now_
     found = failures(seen, memory_mib=known.memory_mib, ecc_before=case.record.ecc)
     case.answers = all(failure.answers for failure in found)
     failed = case.record.failed + 1 if found else 0
+    # Even an Xid that is the job's fault is no clean check of a GPU that no job is on.
+    clean = not found and case.record.xids_told == told
     case.record = replace(
-        case.record, seq=seq, failed=failed, clean=0 if found else case.record.clean + 1,
+        case.record, seq=seq, failed=failed, clean=case.record.clean + 1 if clean else 0,
         ecc=case.record.ecc if seen.ecc is None else seen.ecc,
     )  # fmt: skip
     _condemn_by_xid(case, fatal)
     if case.state in (GpuState.HEALTHY, GpuState.SUSPECT):
         _in_service(case, seen, found, now_ms)
     if case.state in (GpuState.UNHEALTHY, GpuState.QUARANTINED):
-        _out_of_service(case, seen, found, now_ms)
+        _out_of_service(case, seen, clean=clean, now_ms=now_ms)
     return case.verdict()
 
 
@@ -244,14 +247,14 @@ def _quarantine(case: _Case, now_ms: int) -> None:
     case.record = replace(gpu_return.quarantined(case.record, now_ms), clean=0)
 
 
-def _out_of_service(case: _Case, sample: Sample, found: tuple[Failure, ...], now_ms: int) -> None:
-    """A GPU that is UNHEALTHY or QUARANTINED after a check with these failures."""
+def _out_of_service(case: _Case, sample: Sample, *, clean: bool, now_ms: int) -> None:
+    """A GPU that is UNHEALTHY or QUARANTINED after a check that was ``clean`` or not."""
     if case.state is GpuState.UNHEALTHY:
         if case.busy:
             return
         _quarantine(case, now_ms)
         return
-    told = gpu_return.progress(case.record, sample, clean=not found, now_ms=now_ms)
+    told = gpu_return.progress(case.record, sample, clean=clean, now_ms=now_ms)
     case.record = told.record
     if told.words:
         case.note(told.words)

@@ -65,10 +65,10 @@ def test_out_of_service_is_left_only_with_a_passed_test_and_three_clean_checks_a
     life, clean_since_test = Life(), -1
     for sample, busy in reports:
         life.busy = busy and life.state not in (GpuState.QUARANTINED,)
-        before = life.state
+        before, told = life.state, life.record.xids_told
         life.report(sample)
         good = sample is not None and sample not in (HOT, HUNG)
-        if not good or sample.xids or before is not GpuState.QUARANTINED:
+        if not good or sample.xids[max(0, told - sample.xids_before) :] or before is not GpuState.QUARANTINED:
             clean_since_test = -1
         elif clean_since_test >= 0:
             clean_since_test += 1
