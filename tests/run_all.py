@@ -25,7 +25,7 @@ from tests import throwaway
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 DATABASE_TESTS = [
-    "tests/store", "tests/services", "tests/api", "tests/feed", "tests/checker", "tests/site/test_commands.py",
+    "tests/store", "tests/services", "tests/api", "tests/feed", "tests/checker/test_program.py", "tests/site/test_commands.py",
 ]  # fmt: skip
 SEPARATE = ["tests/browser", "tests/journeys"]
 PRINTING = threading.Lock()
