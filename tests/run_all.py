@@ -25,8 +25,9 @@ from tests import throwaway
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 DATABASE_TESTS = [
-    "tests/store", "tests/services", "tests/api", "tests/feed", "tests/checker/test_program.py", "tests/site/test_commands.py",
-]  # fmt: skip
+    *("tests/store", "tests/services", "tests/api", "tests/feed"),
+    *("tests/checker/test_program.py", "tests/site/test_commands.py"),
+]
 SEPARATE = ["tests/browser", "tests/journeys"]
 PRINTING = threading.Lock()
 
