@@ -83,8 +83,8 @@ def test_a_link_of_somebody_else_is_neither_used_nor_removed(tmp_path: Path, mon
 
 
 def test_it_starts_among_its_files_or_where_it_asks_or_in_its_private_directory() -> None:
-    assert built({"argv": ["p"], "files": "code"}).cwd == f"{AT}/work/input/files"
-    assert built({"argv": ["p"], "files": "code", "cwd": "scratch"}).cwd == f"{AT}/work/scratch"
+    assert built({"argv": ["p"], "files": "code"}).cwd == str(AT / "work" / "input" / "files")
+    assert built({"argv": ["p"], "files": "code", "cwd": "scratch"}).cwd == str(AT / "work" / "scratch")
     assert built({"argv": ["p"], "cwd": "/home/alice"}).cwd == "/home/alice"
     assert built({"argv": ["p"]}).cwd == f"{AT}/work"
 
