@@ -37,18 +37,19 @@ def evict(nomination: Nominate, victims: Sequence[Preempt], *, now: datetime, ac
     None too when it would be the third time in an hour for a pair on the same GPUs: then the job evicts nobody for
     an hour, and its timeline says so.
     """
+    ordered = sorted(victims, key=lambda each: each.job)
     try:
         with transaction.atomic():
             jobs = {str(key): lock_job(key) for key in sorted({UUID(nomination.job), *(UUID(v.job) for v in victims)})}
             wants = jobs[nomination.job]
             if wants is None or wants.state != JobState.QUEUED:
                 return None
-            asked = [_asked(jobs[victim.job], victim) for victim in sorted(victims, key=lambda each: each.job)]
-            if any(_again(nomination, victim, now) for victim in victims):
+            asked = [_asked(jobs[victim.job], victim) for victim in ordered]
+            if any(_again(nomination, victim, now) for victim in ordered):
                 _stop_evicting(wants, now, actor=actor)
                 return None
             nodes: list[str] = []
-            for (job, attempt), victim in zip(asked, sorted(victims, key=lambda each: each.job), strict=True):
+            for (job, attempt), victim in zip(asked, ordered, strict=True):
                 nodes += _ask(job, attempt, victim, wants=wants, now=now, actor=actor)
             Nomination.objects.update_or_create(
                 job=wants,
