@@ -18,6 +18,7 @@ from scheduling.services import artifacts, jobs, pool, tick
 from scheduling.services.jobs import Accepted
 from scheduling.store import seed
 from scheduling.store.queries.access import Actor, actor_of
+from tests.remembered import Remembered
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 PASSWORD = "correct horse battery"
@@ -28,6 +29,7 @@ def later(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
+@Remembered
 def people() -> dict[str, Actor]:
     """The specification's policy, projects alpha (weight 2) and beta (1), and admin, alice (alpha), bob (beta)."""
     seed.policy()
@@ -171,6 +173,21 @@ def merge_body(models: Iterable[str], **kw: Any) -> dict[str, Any]:
     }
 
 
+def command_body(**kw: Any) -> dict[str, Any]:
+    """The body of a job that runs a program on 2 GPUs."""
+    return {
+        "kind": "command",
+        "name": "train",
+        "project": "alpha",
+        "queue": "merge",
+        "priority": "Normal",
+        "gpu_count": 2,
+        "max_duration": "1h",
+        "params": {"argv": ["python", "train.py"]},
+        **kw,
+    }
+
+
 def submitted(actor: Actor, body: Mapping[str, Any], *, now: datetime = NOON, key: str | None = None) -> str:
     """The id of the accepted job; fails loudly with the reasons otherwise."""
     result = jobs.submit(body, actor, now, key=key)
@@ -204,6 +221,30 @@ def running(actor: Actor, models: Iterable[str], *, now: datetime = NOON, node: 
     launch = pool.claim(node, wanted["attempt"], wanted["epoch"], now)
     beat(node, now=now, reports=[{"type": "started", "attempt": wanted["attempt"], "epoch": wanted["epoch"], "pid": 1}])
     return Running(job, wanted["attempt"], wanted["epoch"], node, launch["gpus"])
+
+
+@dataclass(frozen=True)
+class Lab:
+    """People, the token of node n1 with 4 GPUs, and two models of alpha."""
+
+    who: dict[str, Actor]
+    node_token: str
+    models: list[str]
+
+
+@Remembered
+def lab() -> Lab:
+    """What most tests begin with: nothing runs, nothing waits."""
+    who = people()
+    token = node("n1")
+    return Lab(who, token, [model(who["alice"], "a", 1), model(who["alice"], "b", 2)])
+
+
+@Remembered
+def busy_lab() -> tuple[Lab, Running]:
+    """The lab, with a merge of alice's two models running on 2 of its GPUs."""
+    made = lab()
+    return made, running(made.who["alice"], made.models)
 
 
 def output(

@@ -36,7 +36,7 @@ class Strategy:
 class Kind:
     """A kind of job: its default queue, what a user sees, and ``check(params) -> (clean params, errors)``.
 
-    ``takes`` are the kinds of artifact it reads; empty for any.
+    ``takes`` are the kinds of artifact it reads; empty for any. ``over_nodes``: whether it may lie on several nodes.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Kind:
     check: Callable[[Mapping[str, Any]], tuple[dict[str, Any], list[ParamError]]]
     references: Callable[[Mapping[str, Any]], list[tuple[str, str, str]]]
     takes: tuple[str, ...] = ()
+    over_nodes: bool = False
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -171,7 +172,7 @@ def merge_references(params: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 KINDS: dict[str, Kind] = {
     "merge": Kind("merge", "Merge models", "merge", check_merge, merge_references, takes=("model",)),
-    "command": Kind("command", "Run a program", "merge", check_command, command_references),
+    "command": Kind("command", "Run a program", "merge", check_command, command_references, over_nodes=True),
 }
 
 

@@ -15,7 +15,8 @@
 
 Outside EMEP every call does nothing, so the script runs the same by hand. With several ranks (torchrun) only rank 0
 is heard, and ``should_stop`` is agreed on by all of them: every rank must call it equally often. Call ``attach()``
-before an import that takes seconds, and a stop that comes during it is noticed too.
+before an import that takes seconds, and a stop that comes during it is noticed too. On several nodes the first rank
+of each is heard too when it speaks of its end (``done``, ``error``, ``exit_checkpointed``).
 """
 
 from __future__ import annotations
@@ -149,7 +150,9 @@ class _Session:
     """The one conversation of this process."""
 
     def __init__(self) -> None:
-        self.events = EventLog(Path(os.environ["EMEP_EVENTS"]) if _speaks() else None)
+        path = Path(os.environ["EMEP_EVENTS"]) if inside() else None
+        self.events = EventLog(path if _speaks() else None)
+        self.endings = EventLog(path if _speaks() or _first_of_another_node() else None)
         self.stop = read_stop(os.environ)
         self.agreed = False
         number = getattr(signal, os.environ.get("EMEP_PREEMPT_SIGNAL") or "SIGTERM")
@@ -163,6 +166,10 @@ _session: _Session | None = None
 
 def _speaks() -> bool:
     return inside() and os.environ.get("RANK", "0") == "0"
+
+
+def _first_of_another_node() -> bool:
+    return os.environ.get("EMEP_NODE_RANK", "0") != "0" and os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 def attach() -> _Session:
@@ -269,12 +276,12 @@ def artifact(name: str, path: str, kind: str = "output", **meta: Any) -> None:
 
 def error(code: str, message: str) -> None:
     """Why the job is about to fail, for people; ``out_of_memory`` is a code that is understood."""
-    attach().events.error(code, message, {})
+    attach().endings.error(code, message, {})
 
 
 def done() -> None:
     """The job's work is complete. Without it an end after a stop was asked counts as preempted."""
-    attach().events.emit("done")
+    attach().endings.emit("done")
 
 
 def should_stop() -> bool:
@@ -298,6 +305,8 @@ def exit_checkpointed() -> NoReturn:
     distributed = _distributed()
     if distributed is not None:
         distributed.barrier()
+    with contextlib.suppress(OSError):
+        attach().endings.emit("yield")  # torchrun makes 1 of every exit code
     attach().stop.leave()
     sys.exit(checkpoint_exit_code(os.environ))
 

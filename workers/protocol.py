@@ -39,7 +39,8 @@ class Outcome(StrEnum):
     LOST = "LOST"
 
 
-Why = Literal["preempt", "cancel", "time_limit", "health", "drain", "lost"]
+Why = Literal["preempt", "cancel", "time_limit", "health", "drain", "lost", "peer"]
+"""Why an attempt is to stop; ``peer``: another node's part of it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,7 @@ class Report(TypedDict, total=False):
     """A message about one attempt. ``n`` numbers it within one request, so that its answer can be matched.
 
     ``type`` and what goes with it:
+    ``ready`` {port}: this part of an attempt on several nodes could start; ``port`` is rank 0's, 0 on the others;
     ``started`` {pid}; ``progress`` {step, total, unit, rate?}; ``metric`` {step, name, value};
     ``logs`` {offset, text} (offset and the answer's ``next`` count UTF-8 bytes);
     ``checkpoint`` {artifact, step};
@@ -186,6 +188,7 @@ class Report(TypedDict, total=False):
     value: float
     offset: int
     text: str
+    port: int
     pid: int
     artifact: str
     artifacts: list[str]
@@ -220,12 +223,23 @@ class Heartbeat(TypedDict):
     reports: list[Report]
 
 
+class Meeting(TypedDict):
+    """Where the ranks of an attempt on several nodes meet: rank 0's node, and the port it has bound there."""
+
+    address: str
+    port: int
+
+
 class Desired(TypedDict):
+    """One attempt that the node should hold. ``go`` is there once all parts of an attempt on several nodes are ready:
+    before that none of them starts a process."""
+
     attempt: str
     epoch: int
     action: str
     grace_s: float
     why: NotRequired[str | None]
+    go: NotRequired[Meeting | None]
 
 
 class HeartbeatReply(TypedDict):
@@ -243,7 +257,8 @@ class FileEntry(TypedDict):
 
 
 class Launch(TypedDict):
-    """The launch document. ``inputs`` are ``{artifact, as, files}``; ``resume`` is ``{artifact, step, files}``."""
+    """The launch document. ``node_count`` is how many nodes the attempt has; ``inputs`` are ``{artifact, as, files}``,
+    ``resume`` is ``{artifact, step, files}``."""
 
     attempt: str
     epoch: int

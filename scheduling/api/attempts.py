@@ -59,13 +59,19 @@ class AttemptReady(NodeDoor):
         "attempts_ready", "May the processes start?", tag="attempts", body=shapes.ReadyRequest, answer=shapes.GoShape
     )
     def post(self, request: Request, attempt: str) -> Response:
-        """``go`` for an attempt of one node that is still wanted; 409 when it isn't this node's any more."""
-        epoch = epoch_of(node_message(request))
-        wanted = {(d["attempt"], d["epoch"]): d["action"] for d in dispatch.desired(self.node, self.now)}
-        action = wanted.get((attempt.lower(), epoch))
-        if action is None:
+        """Whether it may: an attempt on several nodes starts when all are ready, and its ranks meet at the address and
+        port that come with it. 409 when it isn't this node's any more."""
+        message = node_message(request)
+        epoch = epoch_of(message)
+        answer = service.report(self.node, {**message, "type": "ready", "attempt": attempt}, self.now)
+        if not answer["ok"]:
+            raise Problem(REFUSALS.get(answer["code"], 422), answer["code"], answer["message"])
+        wanted = {(d["attempt"], d["epoch"]): d for d in dispatch.desired(self.node, self.now)}
+        item = wanted.get((attempt.lower(), epoch))
+        if item is None:
             raise _stale()
-        return Response({"go": action == "run"})
+        meeting = item.get("go", {})
+        return Response({"go": item["action"] == "run" and meeting is not None, **(meeting or {})})
 
 
 def _stale() -> Problem:

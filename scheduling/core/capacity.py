@@ -15,8 +15,9 @@ from scheduling.core.pool import Pool
 from scheduling.core.resources import PLACES, FieldError, ResourceRequest
 from scheduling.core.rules import spelled
 from scheduling.core.units import as_memory, gb
+from scheduling.core.words import gpus_in_words
 
-NOT_OVER_NODES = "the nodes can't run a job that lies on several of them yet"
+ONE_NODE_ONLY = "a job of this kind lies on one node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +133,9 @@ def _too_many(wanted: ResourceRequest, count: int, pool: Pool, rooms: Rooms, *, 
     bare, most = replace(wanted, affinity=()), rooms.most()
     if not over_nodes and rooms_for(pool, bare).split(count) is not None:
         message = (
-            f"{NOT_OVER_NODES}, and no node has room for {count} GPUs{_memory_word(wanted)}: ask for at most {most}"
+            f"{ONE_NODE_ONLY}, and no node has room for {count} GPUs{_memory_word(wanted)}: ask for at most {most}"
         )
-        return FieldError("gpu_count", "not_yet", message, most)
+        return FieldError("gpu_count", "one_node_only", message, most)
     several = wanted.required_level == "rack" or rooms.most_nodes(1) > 1
     instead = _instead(
         bare, lambda changed: rooms_at_door(pool, changed, over_nodes=over_nodes).split(count) is not None
@@ -157,8 +158,8 @@ def _on_one_node(wanted: ResourceRequest, counts: Counts, asked: Split, most: in
         if not most:
             yield FieldError(field, _code(wanted, several=False), _nothing(wanted), 0)
             continue
-        message = f"{NOT_OVER_NODES}: ask for {field} of at most {limit}"
-        yield FieldError(field, "not_yet", message, limit)
+        message = f"{ONE_NODE_ONLY}: ask for {field} of at most {limit}"
+        yield FieldError(field, "one_node_only", message, limit)
 
 
 def _changed(wanted: ResourceRequest, counts: Counts, asked: Split, pool: Pool, rooms: Rooms) -> Iterator[FieldError]:
@@ -240,7 +241,7 @@ def _message(wanted: ResourceRequest, asked: Split, fits: Split, *, field: str) 
     if not fits.nodes or not fits.per_node:
         return _nothing(wanted)
     limit = {"node_count": fits.nodes, "gpus_per_node": fits.per_node}.get(field, fits.nodes * fits.per_node)
-    lacks, gpus = _lacks(wanted, several=asked.nodes > 1), f"{asked.per_node} GPUs{_memory_word(wanted)}"
+    lacks, gpus = _lacks(wanted, several=asked.nodes > 1), f"{gpus_in_words(asked.per_node)}{_memory_word(wanted)}"
     if asked.nodes == 1:
         return f"{lacks} {gpus}; the largest has {limit}: ask for at most {limit}"
     return (
@@ -252,7 +253,7 @@ def _message(wanted: ResourceRequest, asked: Split, fits: Split, *, field: str) 
 def _rule_errors(wanted: ResourceRequest, pool: Pool, *, over_nodes: bool) -> tuple[FieldError, ...]:
     """The refusal when the counts and the memory are there, but not where the required rules hold."""
     most = rooms_at_door(pool, wanted, over_nodes=over_nodes).most()
-    there = f"; at most {most} GPUs would be placed there" if most else ""
+    there = f"; at most {gpus_in_words(most)} would be placed there" if most else ""
     rules = "; ".join(spelled(term) for term in wanted.required_terms)
     message = f"nothing installed could hold the job where its required rules hold ({rules}){there}; loosen them"
     return (FieldError("affinity.required", "unsatisfiable_rule", message, None),)

@@ -53,7 +53,7 @@ class Cycle:
         scheduler, now, back = self.scheduler, self.now_ms, self.back
         scheduler.share.move(now)
         for reclaim in back.reclaims:
-            if reclaim.job in scheduler.live:
+            if reclaim.whole and reclaim.job in scheduler.live:
                 held = scheduler.live[reclaim.job]
                 scheduler.share.cut(held.run)
                 for cell, mask in held.cells.items():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scheduling.core.explain import holds_of
 from scheduling.core.plan import Plan, Scores
-from scheduling.core.reclaim import TakenBack, claim_deadline_ms, is_unclaimed, take_back
+from scheduling.core.reclaim import TakenBack, deadlines_ms, take_back
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import Snapshot
 from scheduling.core.wakeup import instants
@@ -43,10 +43,10 @@ def final_scores(scheduler: Scheduler) -> dict[str, Scores]:
 def next_wakeup(snapshot: Snapshot, scheduler: Scheduler, back: TakenBack) -> int | None:
     """The first instant after now at which the plan could differ without any new event; None for never."""
     now, lease_ms = snapshot.now_ms, round(snapshot.policy.lease_s * 1000)
-    ended = {reclaim.attempt for reclaim in back.reclaims}
+    ended = {reclaim.attempt for reclaim in back.reclaims if reclaim.whole}
     found = [now + lease_ms - lease.silent_ms for lease in snapshot.leases]
     for attempt in snapshot.live:
-        if attempt.attempt not in ended and is_unclaimed(attempt):
-            found.append(claim_deadline_ms(snapshot, attempt))
-    found += instants(scheduler, frozenset(reclaim.job for reclaim in back.reclaims))
+        if attempt.attempt not in ended:
+            found += deadlines_ms(snapshot, attempt)
+    found += instants(scheduler, frozenset(reclaim.job for reclaim in back.reclaims if reclaim.whole))
     return min((instant for instant in found if instant > now), default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.core.affinity import read_affinity
-from scheduling.core.capacity import NOT_OVER_NODES, judge, memory_errors, rooms_at_door
+from scheduling.core.capacity import ONE_NODE_ONLY, judge, memory_errors, rooms_at_door
 from scheduling.core.counts import read_counts
 from scheduling.core.fields import Fields, nearest, shown
 from scheduling.core.neighbours import read_neighbours
@@ -86,8 +86,8 @@ def _spread(fields: Fields, *, over_nodes: bool) -> bool:
             fields.refuse("allow_span", "contradiction", message)
             return False
     if not over_nodes and fields.value("gpu_count") not in (1, "1"):
-        message = f"allow_span lets the GPUs lie on several nodes, and {NOT_OVER_NODES}; leave it out"
-        fields.refuse("allow_span", "not_yet", message)
+        message = f"allow_span lets the GPUs lie on several nodes, and {ONE_NODE_ONLY}; leave it out"
+        fields.refuse("allow_span", "one_node_only", message)
         return False
     return True
 
@@ -139,7 +139,8 @@ def _duration(fields: Fields, queue: QueuePolicy | None) -> int | None:
     if queue and seconds > queue.max_duration_cap_s:
         cap = queue.max_duration_cap_s
         message = (
-            f"max_duration may be at most {cap} seconds in queue {queue.name}, not {seconds} seconds: ask for less"
+            f"max_duration may be at most {cap} seconds in queue {queue.name}, and {shown(value)} counts as {seconds} "
+            "seconds: ask for less"
         )
         fields.refuse("max_duration", "above_cap", message, cap)
         return None

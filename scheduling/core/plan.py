@@ -11,7 +11,7 @@ from typing import Any, Literal
 from scheduling.core.lifecycle import JobEvent
 
 Number = int | float | str
-Cause = Literal["node_lost", "claim_expired"]
+Cause = Literal["node_lost", "claim_expired", "ready_expired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,19 @@ class LoseNode:
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """End this attempt as LOST, raise the epoch, free its GPUs, and apply ``event`` to the job.
+    """End the parts of this attempt on ``nodes`` as LOST, the first of them for ``cause``.
 
-    ``event`` is REQUEUE (``retry``, not before ``backoff_s`` from now), FAIL (the budget is used up) or STOPPED (it
-    was being cancelled).
+    With its last part (``whole``) the attempt ends: raise the epoch, free its GPUs, and apply ``event`` to the job,
+    which is REQUEUE (``retry``, not before ``backoff_s`` from now), FAIL (the budget is used up) or STOPPED (it was
+    being cancelled). Until then its other nodes are told to stop.
     """
 
     attempt: str
     job: str
     epoch: int
-    node: str
+    nodes: tuple[str, ...]
     cause: Cause
+    whole: bool
     retry: bool
     backoff_s: float
     event: JobEvent

@@ -113,6 +113,7 @@ class Policy:
     retry: RetryPolicy = RetryPolicy()
     lease_s: float = 60.0
     claim_s: float = 60.0
+    ready_s: float = 600.0
     mass_silent_min: int = 5
     mass_silent_share: float = 1 / 3
     max_retries: int = 10

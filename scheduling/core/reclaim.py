@@ -1,4 +1,4 @@
-"""What must be taken back: the work of nodes whose lease ran out (D21), and grants that nobody claimed."""
+"""What must be taken back: the work of nodes whose lease ran out (D21), and grants that a node does not take up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class TakenBack:
 def take_back(snapshot: Snapshot) -> TakenBack:
     """Nodes silent for ``lease_s`` or longer are lost and their attempts reclaimed; not when too many fell silent.
 
-    A grant that was not claimed within ``claim_s`` is reclaimed too.
+    So is what a node has not claimed within ``claim_s``, or of a job on several nodes not been ready to start within
+    ``ready_s`` of the grant.
     """
     lease_ms = snapshot.policy.lease_s * 1000
     silent = frozenset(lease.node for lease in snapshot.leases if lease.silent_ms >= SILENT_SHARE_OF_LEASE * lease_ms)
@@ -39,34 +40,54 @@ def take_back(snapshot: Snapshot) -> TakenBack:
     lose = sorted(node.name for node in snapshot.pool.nodes if node.name in lost and node.state in losable)
     gone = lost | {node.name for node in snapshot.pool.nodes if node.state is NodeState.LOST}
     reclaims: list[Reclaim] = []
-    for attempt in sorted(snapshot.live, key=lambda attempt: (attempt.node, attempt.attempt)):
-        if attempt.node in frozen:
-            continue
-        if attempt.node in gone:
-            reclaims.append(_reclaim(snapshot, attempt, "node_lost"))
-        elif is_unclaimed(attempt) and snapshot.now_ms >= claim_deadline_ms(snapshot, attempt):
-            reclaims.append(_reclaim(snapshot, attempt, "claim_expired"))
+    for attempt in sorted(snapshot.live, key=lambda attempt: (attempt.nodes, attempt.attempt)):
+        found = _failed_parts(snapshot, attempt, gone=gone, frozen=frozen)
+        if found:
+            reclaims.append(_reclaim(snapshot, attempt, found))
     return TakenBack(tuple(LoseNode(name) for name in lose), tuple(reclaims), silent | expired, alarms)
 
 
-def is_unclaimed(attempt: LiveAttempt) -> bool:
-    """Granted, perhaps being cancelled since, and never claimed by its node."""
-    return attempt.claimed_ms is None and attempt.state in (JobState.DISPATCHING, JobState.CANCELLING)
+def deadlines_ms(snapshot: Snapshot, attempt: LiveAttempt) -> tuple[int, ...]:
+    """When a granted attempt is taken back unless what is missing comes: a claim, or that a node could start."""
+    return tuple(deadline for _, deadline in _awaited(snapshot, attempt).values())
 
 
-def claim_deadline_ms(snapshot: Snapshot, attempt: LiveAttempt) -> int:
-    """When an unclaimed grant is taken back."""
-    return attempt.granted_ms + round(snapshot.policy.claim_s * 1000)
+def _awaited(snapshot: Snapshot, attempt: LiveAttempt) -> dict[str, tuple[Cause, int]]:
+    """What is still to come from which of its nodes before it runs, and until when."""
+    if attempt.state not in (JobState.DISPATCHING, JobState.CANCELLING):
+        return {}
+    ready_ms = attempt.granted_ms + round(snapshot.policy.ready_s * 1000)
+    claim_ms = attempt.granted_ms + round(snapshot.policy.claim_s * 1000)
+    found: dict[str, tuple[Cause, int]] = dict.fromkeys(attempt.unready, ("ready_expired", ready_ms))
+    return found | dict.fromkeys(attempt.unclaimed, ("claim_expired", claim_ms))
 
 
-def _reclaim(snapshot: Snapshot, attempt: LiveAttempt, cause: Cause) -> Reclaim:
+def _failed_parts(
+    snapshot: Snapshot, attempt: LiveAttempt, *, gone: frozenset[str], frozen: frozenset[str]
+) -> list[tuple[str, Cause]]:
+    """The nodes of the attempt, by rank, whose parts of it are to be given up now, and why."""
+    awaited = _awaited(snapshot, attempt)
+    found: list[tuple[str, Cause]] = []
+    for node in attempt.nodes:
+        if node in frozen or node in attempt.left:
+            continue
+        if node in gone:
+            found.append((node, "node_lost"))
+        elif node in awaited and snapshot.now_ms >= awaited[node][1]:
+            found.append((node, awaited[node][0]))
+    return found
+
+
+def _reclaim(snapshot: Snapshot, attempt: LiveAttempt, found: list[tuple[str, Cause]]) -> Reclaim:
     after = aftermath(Ended(attempt.state, "LOST", infra_failures=attempt.infra_failures), snapshot.policy)
+    nodes = tuple(node for node, _ in found)
     return Reclaim(
         attempt.attempt,
         attempt.job,
         attempt.epoch,
-        attempt.node,
-        cause,
+        nodes,
+        found[0][1],
+        len(nodes) + len(attempt.left) >= len(attempt.nodes),
         retry=after.event is JobEvent.REQUEUE,
         backoff_s=after.backoff_s,
         event=after.event,

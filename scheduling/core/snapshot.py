@@ -59,12 +59,13 @@ class WaitingJob:
 class LiveAttempt:
     """An attempt that holds GPUs. ``number`` counts attempts from 1; ``infra_failures`` those lost before it.
 
-    ``nodes``: its nodes by rank. ``end_ms``: when its ``max_duration`` is used up. ``saved_ms``: when its newest
-    verified checkpoint was made, None for none; ``checkpoint_interval_s``: how often it makes one, 0 for unknown;
-    ``save_s``: how long saving takes, None for the queue's grace; ``restore_s``: how long resuming takes.
-    ``recent_preemptions``: how often its job was preempted in the last 24 hours. ``billing_micro``: millionths of the
-    billing weight of all its GPUs together as granted, None for the policy's weights of now (D5). ``stop_by_ms``: when
-    its grace ends, if it was asked to stop.
+    ``nodes``: its nodes by rank; of these ``unclaimed`` have yet to take their part of it, ``unready`` have taken it
+    and yet to say that they could start (on several nodes), ``left`` have ended theirs. ``end_ms``: when its
+    ``max_duration`` is used up. ``saved_ms``: when its newest verified checkpoint was made, None for none;
+    ``checkpoint_interval_s``: how often it makes one, 0 for unknown; ``save_s``: how long saving takes, None for the
+    queue's grace; ``restore_s``: how long resuming takes. ``recent_preemptions``: how often its job was preempted in
+    the last 24 hours. ``billing_micro``: millionths of the billing weight of all its GPUs together as granted, None for
+    the policy's weights of now (D5). ``stop_by_ms``: when its grace ends, if it was asked to stop.
     """
 
     attempt: str
@@ -78,7 +79,6 @@ class LiveAttempt:
     nodes: tuple[str, ...]
     state: JobState
     granted_ms: int
-    claimed_ms: int | None
     started_ms: int | None
     end_ms: int
     infra_failures: int = 0
@@ -94,11 +94,9 @@ class LiveAttempt:
     stop_by_ms: int | None = None
     group: str | None = None
     apart: GroupRule | None = None
-
-    @property
-    def node(self) -> str:
-        """The node that leads it."""
-        return self.nodes[0] if self.nodes else ""
+    unclaimed: tuple[str, ...] = ()
+    unready: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
     @property
     def owner(self) -> tuple[str, str, str]:

@@ -56,13 +56,22 @@ class Attempt(models.Model):
 
 
 class AttemptNode(models.Model):
-    """One node's part of an attempt; rank 0 leads."""
+    """One node's part of an attempt; rank 0 leads. The attempt ends when all its parts have.
+
+    ``ready_at`` and ``port`` are only of attempts on several nodes: nothing of one starts before all are ready, and
+    its ranks meet at the port that rank 0 has bound.
+    """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="nodes")
     node = models.ForeignKey("Node", on_delete=models.PROTECT, related_name="parts")
     rank = models.PositiveSmallIntegerField(default=0)
     claimed_at = models.DateTimeField(null=True)
+    ready_at = models.DateTimeField(null=True)
+    port = models.PositiveIntegerField(null=True)
     started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=12, blank=True, default="", choices=[(o, o) for o in OUTCOMES])
+    end = models.JSONField(default=dict, help_text="how it ended")
 
     class Meta:
         ordering = ["attempt", "rank"]

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from scheduling.services import artifact_files as bytes_on_disk
 from scheduling.store import artifact_rows as rows
-from scheduling.store.commit.attempts import live_part
+from scheduling.store.commit.parts import live_part
 from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries.access import Actor
 from workers.protocol import FileEntry, UnsafePath, check_path, manifest_digest

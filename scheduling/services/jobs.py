@@ -23,8 +23,6 @@ from scheduling.store.queries.access import Actor
 from scheduling.store.queries.shapes import shape_of
 from workers.catalog import KINDS, check_params
 
-# Whether the nodes can run jobs that lie on several of them: the one switch of what is taken, planned and told.
-OVER_NODES = False
 KIND_QUEUES = {kind.name: kind.queue for kind in KINDS.values()}
 
 
@@ -65,7 +63,7 @@ def check(
     )
     submission, found = validate(
         body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES, now_ms=to_ms(now),
-        over_nodes=OVER_NODES,
+        over_nodes=_over_nodes(body.get("kind")),
     )  # fmt: skip
     errors = [_error(e) for e in found]
     kind = body.get("kind")
@@ -81,12 +79,17 @@ def check(
     return (submission if not errors else None), resolved, tuple(errors)
 
 
-def largest(*, nvlink: bool = False) -> int:
-    """The most GPUs that a job may ask for now, with NVLink or without; 0 when the pool has none."""
+def _over_nodes(kind: Any) -> bool:
+    """Whether such jobs may lie on several nodes; of a kind there is not, that is not the fault."""
+    return not isinstance(kind, str) or kind not in KINDS or KINDS[kind].over_nodes
+
+
+def largest(kind: str, *, nvlink: bool = False) -> int:
+    """The most GPUs that a job of the kind may ask for now, with NVLink or without; 0 when the pool has none."""
     policy, pool = load.policy_of(), load.pool_of()
     whole = nvlink and policy.nvlink_mode == "exclusive"
     request = ResourceRequest(1, nvlink_required=nvlink, nvlink_exclusive=whole)
-    return rooms_at_door(pool, request, over_nodes=OVER_NODES).most()
+    return rooms_at_door(pool, request, over_nodes=_over_nodes(kind)).most()
 
 
 def _project(body: Mapping[str, Any], actor: Actor) -> str | None:

@@ -17,9 +17,10 @@ from django.db import transaction
 
 from scheduling.core.lifecycle import NodeEvent
 from scheduling.core.request import parse_memory
-from scheduling.services import artifacts, health
+from scheduling.services import artifacts, health, notify
 from scheduling.store import load, record, seed
-from scheduling.store.commit import attempts, nodes
+from scheduling.store.commit import nodes, parts
+from scheduling.store.commit.attempts import End
 from scheduling.store.commit.gpus import Report
 from scheduling.store.queries import dispatch
 from scheduling.store.queries.access import Actor
@@ -154,6 +155,8 @@ def heartbeat(node: str, message: Mapping[str, Any], now: datetime) -> dict[str,
     else:
         tests = health.judge(node, Report(boot, seq, samples, said), now)
     answers = [report(node, r, now) for r in reports]
+    if said["leaving"]:
+        notify.ring(parts.stop_together(node, grace_s=timings().grace_s, now=now))
     return {"desired": dispatch.desired(node, now), "canary": tests, "answers": answers}
 
 
@@ -164,7 +167,7 @@ def _objects(value: Any) -> bool:
 def claim(node: str, attempt: str, epoch: int, now: datetime) -> dict[str, Any] | NodeRefused:
     """The launch document of the attempt, which the node now holds."""
     key = _uuid(attempt)
-    if key is None or not attempts.claim(key, epoch, node, now=now):
+    if key is None or not parts.claim(key, epoch, node, now=now):
         return NodeRefused(
             409, "stale_epoch", "this attempt is not to be had: it ended, was stopped, or has another epoch"
         )
@@ -184,7 +187,7 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
     try:
         with transaction.atomic():
             # Locked: what is taken from the attempt is written while it is live, or not at all.
-            part = attempts.live_part(key, epoch, node, lock=True) if key else None
+            part = parts.live_part(key, epoch, node, lock=True) if key else None
             if part is not None:
                 answer |= _taken(part, kind, message, now=now)
     except (KeyError, TypeError, ValueError) as wrong:
@@ -197,11 +200,18 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
     return {**answer, "ok": False, "code": "stale_epoch", "message": "the attempt is not live at this epoch"}
 
 
-def _taken(part: attempts.Part, kind: str, message: Mapping[str, Any], *, now: datetime) -> dict[str, Any]:
-    """The report of a live attempt has had its effect; returns what its answer says beside ok."""
+def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: datetime) -> dict[str, Any]:
+    """The report of a live attempt has had its effect; returns what its answer says beside ok.
+
+    What a job says of its progress and its metrics is taken from rank 0.
+    """
     attempt, node = part.attempt, part.node.name
-    if kind == "started":
-        attempts.started(attempt.pk, attempt.epoch, node, now=now)
+    if kind == "ready":
+        notify.ring(parts.ready(part, _whole(message.get("port", 0)), now=now, policy=load.policy_of()))
+    elif kind == "started":
+        parts.started(attempt.pk, attempt.epoch, node, now=now)
+    elif kind in ("progress", "metric") and part.rank:
+        return {}
     elif kind == "progress":
         rate = message.get("rate")
         record.progress(
@@ -218,9 +228,9 @@ def _taken(part: attempts.Part, kind: str, message: Mapping[str, Any], *, now: d
         return {"next": record.log(part, offset=offset, text=text, limit=limit, now=now)}
     elif kind == "checkpoint":
         ((_, saved),) = artifacts.committed(attempt.pk, [str(message["artifact"])])
-        attempts.checkpointed(part, saved, _whole(message.get("step", 0)), now=now)
+        parts.checkpointed(part, saved, _whole(message.get("step", 0)), now=now)
     elif kind == "finished":
-        if _finished(attempt.pk, attempt.epoch, node, message, now) is Outcome.FAILED:
+        if _finished(attempt.pk, attempt.epoch, node, message, now) == Outcome.FAILED:
             health.failed(attempt.pk, now)
     else:
         return {"ok": False, "code": "bad_report", "message": f"unknown report type {kind[:40]!r}"}
@@ -228,7 +238,8 @@ def _taken(part: attempts.Part, kind: str, message: Mapping[str, Any], *, now: d
 
 
 @transaction.atomic
-def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], now: datetime) -> Outcome:
+def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], now: datetime) -> str:
+    """The node's part has ended; returns the outcome of the attempt if that was its last one, else ""."""
     outcome, error = Outcome(str(message["outcome"])), str(message.get("error") or "")
     ground = health.ground(attempt, node, message, now)
     if ground.gpus and outcome is Outcome.FAILED:
@@ -238,7 +249,7 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
     saved = message.get("checkpoint")
     checkpoint = artifacts.committed(attempt, [str(saved)]) if saved else []
     code = message.get("exit_code")
-    how = attempts.End(
+    how = End(
         outcome=outcome.value,
         exit_code=int(code) if isinstance(code, int) else None,
         error=error[:4000].replace("\x00", ""),
@@ -246,12 +257,15 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         outputs=outputs,
         checkpoint=checkpoint[0][1] if checkpoint else None,
         checkpoint_step=_whole(message.get("step", 0)),
-        avoid_node=node if outcome is Outcome.LOST and not ground.gpus else "",
+        avoid_nodes=[node] if outcome is Outcome.LOST and not ground.gpus else [],
         avoid_gpus=ground.gpus,
         data={"manner": str(message.get("detail") or "")[:500].replace("\x00", "")},
     )
-    attempts.end(attempt, epoch, how, now=now, actor=f"node {node}", policy=load.policy_of())
-    return outcome
+    ended = parts.end_part(attempt, epoch, node, how, now=now, actor=f"node {node}", policy=load.policy_of())
+    if ended is None:
+        return ""
+    notify.ring(ended.ring)
+    return ended.outcome
 
 
 def _whole(value: Any) -> int:

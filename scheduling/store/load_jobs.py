@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, QuerySet, TextField
@@ -132,13 +132,14 @@ def live(now: datetime, ids: Ids = None) -> tuple[LiveAttempt, ...]:
     """
     running = _only(Attempt.objects.filter(ended_at__isnull=True, job__state__in=LIVE), "job_id", ids)
     held: dict[UUID, list[tuple[str, float]]] = defaultdict(list)
-    parts: dict[UUID, list[tuple[str, datetime | None]]] = defaultdict(list)
+    parts: dict[UUID, list[_Part]] = defaultdict(list)
     allocated = _only(Allocation.objects.filter(released_at__isnull=True), "attempt__job_id", ids)
     for attempt, uuid, billing in allocated.values_list("attempt_id", "gpu__uuid", "billing"):
         held[attempt].append((uuid, billing))
-    nodes = running.filter(nodes__isnull=False).values_list("id", "nodes__node__name", "nodes__claimed_at")
-    for attempt, node, claimed in nodes.order_by("id", "nodes__rank"):
-        parts[attempt].append((node, claimed))
+    said = ("nodes__claimed_at", "nodes__ready_at", "nodes__ended_at")
+    nodes = running.filter(nodes__isnull=False).values_list("id", "nodes__node__name", *said)
+    for attempt, node, claimed, ready, ended in nodes.order_by("id", "nodes__rank"):
+        parts[attempt].append(_Part(node, bool(claimed), bool(ready), bool(ended)))
     preempted, costs = _preemptions(now, ids), measured.costs()
     return tuple(
         _live(row, held[row[0]], parts[row[0]], preempted, costs=costs.get(row[-1], NOT_MEASURED))
@@ -146,27 +147,39 @@ def live(now: datetime, ids: Ids = None) -> tuple[LiveAttempt, ...]:
     )
 
 
+class _Part(NamedTuple):
+    """What a node of an attempt has said of its part."""
+
+    node: str
+    claimed: bool
+    ready: bool
+    ended: bool
+
+
 def _live(
     row: tuple[Any, ...],
     held: list[tuple[str, float]],
-    parts: list[tuple[str, datetime | None]],
+    parts: list[_Part],
     preempted: dict[UUID, int],
     *,
     costs: measured.Costs,
 ) -> LiveAttempt:
     (id_, job, epoch, number, granted, started, remaining, stop_by, resumed, state, queue, project, user, level, value,
      failures, preemptible, group, topology, saved, saved_at, corrupt, _) = row  # fmt: skip
-    claims = [to_ms(claimed) for _, claimed in parts if claimed]
+    here = [part for part in parts if not part.ended]
     return LiveAttempt(
         attempt=str(id_), job=str(job), epoch=epoch, number=number, queue=queue, project=project, user=user,
-        gpus=tuple(sorted(uuid for uuid, _ in held)), nodes=tuple(node for node, _ in parts), state=JobState(state),
-        granted_ms=to_ms(granted), claimed_ms=max(claims) if claims and len(claims) == len(parts) else None,
-        started_ms=to_ms(started) if started else None, end_ms=to_ms(started or granted) + remaining * 1000,
-        infra_failures=failures, level=level, level_value=value, preemptible=preemptible,
+        gpus=tuple(sorted(uuid for uuid, _ in held)), nodes=tuple(part.node for part in parts), state=JobState(state),
+        granted_ms=to_ms(granted), started_ms=to_ms(started) if started else None,
+        end_ms=to_ms(started or granted) + remaining * 1000, infra_failures=failures, level=level,
+        level_value=value, preemptible=preemptible,
         saved_ms=to_ms(saved_at) if saved_at and saved != resumed and not corrupt else None,
         save_s=costs.save_s, restore_s=RESTORE_S if costs.restore_s is None else costs.restore_s,
         recent_preemptions=preempted.get(job, 0), billing_micro=sum(round(billing * MICRO) for _, billing in held),
         stop_by_ms=to_ms(stop_by) if stop_by else None, group=group or None, apart=restored(topology).get("apart"),
+        unclaimed=tuple(part.node for part in here if not part.claimed),
+        unready=tuple(part.node for part in here if part.claimed and not part.ready and len(parts) > 1),
+        left=tuple(part.node for part in parts if part.ended),
     )  # fmt: skip
 
 

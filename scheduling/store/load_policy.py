@@ -53,6 +53,7 @@ def policy_of() -> Policy:
         ),
         lease_s=DEFAULT_POLICY.lease_s * scale,
         claim_s=DEFAULT_POLICY.claim_s * scale,
+        ready_s=DEFAULT_POLICY.ready_s * scale,
         **_planning(),
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,13 +13,17 @@ from scheduling.core.words import duration_in_words
 from scheduling.services.outlook import Foretold, Span
 from scheduling.services.whatif import Change, Planned, changes
 from scheduling.web.job_words import cause
-from scheduling.web.wording import amount, duration, gpu_hours
+from scheduling.web.wording import amount, gpu_hours, limit
 
 # Below this a range is one instant to a reader.
 SAME_S = 60
+# "About" the middle of a range is said where that is off by a tenth of the wait at most; else both ends are told.
+NEAR = 0.2
+MAX_NODES = 3
 # Fields of the request that the form has.
 IN_FORM = ("gpu_count", "gpu_memory_min", "max_duration", "nvlink_required")
 _ALONE = "Nothing tells when a job that it is to run beside will run."
+MINUTE = timedelta(minutes=1)
 LEDGERS = (("project", "the project"), ("queue", "the queue"), ("user", "you in the project"))
 
 
@@ -46,6 +50,8 @@ def foretold(
         "as_of": as_of,
         "rank": found.rank,
         "promised": found.promised and found.rank is not None,
+        "where": _nodes(found.nodes),
+        "left": "has" if len(found.in_the_way) == 1 else "have",
         "known": [{"id": each, "name": names[each]} for each in found.in_the_way if each in names],
         "unknown": sum(1 for each in found.in_the_way if each not in names),
         "helps": [_help(each, again=job) for each in changes(found.alternatives, as_of)],
@@ -58,7 +64,22 @@ def when(start: Span | None) -> dict[str, Any] | None:
     if start is None:
         return None
     soon = (start.high - start.as_of).total_seconds() < SAME_S
-    return {"soon": soon, "one": _is_one(start), "at": start.at, "low": start.low, "high": start.high}
+    one = _is_one(start)
+    wide = not one and not _is_near(start)
+    return {"soon": soon, "one": one, "wide": wide, "at": start.at, "low": start.low, "high": start.high}
+
+
+def _is_near(start: Span) -> bool:
+    """Whether the middle of the range stands for all of it."""
+    return start.high - start.low <= NEAR * (start.at - start.as_of)
+
+
+def _nodes(names: Sequence[str]) -> str:
+    """``n1``, ``n1 and n2``, ``n1, n2, n3 and 5 more``; "" for none."""
+    told = list(names[:MAX_NODES])
+    if len(names) > MAX_NODES:
+        told.append(f"{len(names) - MAX_NODES} more")
+    return " and ".join(filter(None, [", ".join(told[:-1]), *told[-1:]]))
 
 
 def _is_one(start: Span) -> bool:
@@ -147,8 +168,8 @@ def planned(found: Planned, names: Mapping[str, str]) -> dict[str, Any]:
 def _verdict(found: Planned) -> str:
     codes = {str(reason["code"]) for reason in found.reasons}
     if found.verdict == "never":
-        if "NOT_YET" in codes:
-            return "It would be refused: the nodes can't run such a job yet."
+        if "ONE_NODE_ONLY" in codes:
+            return "It would be refused: a job of this kind lies on one node."
         return "It would never start: the pool has nothing that could hold it."
     if found.verdict == "now":
         stop = f", once {amount(len(found.victims), 'running job')} made room" if found.victims else ""
@@ -157,8 +178,17 @@ def _verdict(found: Planned) -> str:
         return "It would wait, and leave the queue before it starts."
     if found.start is None:
         return "It would wait, and nothing tells yet for how long."
-    ahead = (found.start.at - found.as_of).total_seconds()
-    return f"It would wait about {duration(ahead)}." if ahead >= SAME_S else "It would start within a minute."
+    low, at, high = (_minutes(when - found.as_of) for when in (found.start.low, found.start.at, found.start.high))
+    if found.start.high - found.as_of <= timedelta(seconds=SAME_S):
+        return "It would start within a minute."
+    if _is_one(found.start) or _is_near(found.start):
+        return f"It would wait about {at}."
+    return f"It would wait between {low} and {high}." if found.start.low > found.as_of else f"It would wait up to {high}."
+
+
+def _minutes(wait: timedelta) -> str:
+    """``59m``, ``1h 4m``: in whole minutes, down, as the pages count how far off an instant is."""
+    return limit(max(1, wait // MINUTE) * 60)
 
 
 def _where(gpus: Iterable[Mapping[str, Any]]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.http import HttpRequest, HttpResponse
@@ -10,7 +11,7 @@ from django.shortcuts import redirect, render
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.services import jobs as verbs
-from scheduling.services import now, whatif
+from scheduling.services import levels, now, whatif
 from scheduling.services.jobs import Accepted, KeyConflict
 from scheduling.services.whatif import Planned
 from scheduling.store.queries import known, pages, pool
@@ -80,6 +81,7 @@ def _form(
     more: Mapping[str, object] | None = None,
 ) -> HttpResponse:
     queues = pool.queues(now())
+    priorities = _priorities(queues, levels.permitted(actor))
     found = sum(len(messages) for messages in values.errors.values())
     context = {
         "values": values,
@@ -91,7 +93,8 @@ def _form(
         "models": pages.models_to_merge(actor),
         "projects": pages.project_names(actor),
         "queues": queues,
-        "priorities": _priorities(queues),
+        "priorities": priorities,
+        "priority_note": _barred(priorities),
         "strategies": STRATEGIES.values(),
         "dtypes": DTYPES,
         "purposes": DEFAULT_POLICY.purposes,
@@ -103,14 +106,22 @@ def _form(
     return render(request, "submit.html", context, status=status)
 
 
-def _priorities(queues: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Every priority once, the highest first, with the queues that have it."""
-    found: dict[str, dict[str, object]] = {}
+def _priorities(queues: list[dict[str, Any]], permitted: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Every priority once, the highest first, with the queues that have it and the projects in which it may be asked
+    for."""
+    found: dict[str, dict[str, Any]] = {}
     for queue in queues:
-        for level in queue["levels"]:  # type: ignore[attr-defined]
-            row = found.setdefault(level["name"], {"name": level["name"], "value": level["value"], "queues": []})
-            row["queues"].append(queue["name"])  # type: ignore[attr-defined]
-    return sorted(found.values(), key=lambda row: -int(str(row["value"])))
+        for level in queue["levels"]:
+            new = {"name": level["name"], "value": level["value"], "queues": [], "projects": permitted[level["name"]]}
+            found.setdefault(level["name"], new)["queues"].append(queue["name"])
+    return sorted(found.values(), key=lambda row: -int(row["value"]))
+
+
+def _barred(priorities: list[dict[str, Any]]) -> str:
+    """Why some of the priorities can't be chosen; "" when all can."""
+    names = [row["name"] for row in priorities if not row["projects"]]
+    needs = "needs a permission" if len(names) == 1 else "need a permission"
+    return f"{' and '.join(names)} {needs} that you don't have; an admin can give it." if names else ""
 
 
 def _limits(queues: list[dict[str, object]]) -> dict[str, str]:
@@ -119,11 +130,10 @@ def _limits(queues: list[dict[str, object]]) -> dict[str, str]:
         nothing = "No node has registered yet: the job would wait for the first."
         return {"gpu_count": nothing, "gpu_memory_min": nothing, "nvlink": nothing, "max_duration": _caps(queues)}
     sizes = ", ".join(gb(m) for m in limits["memory_mib"])
-    largest, group = verbs.largest(), verbs.largest(nvlink=True)
-    where = "" if verbs.OVER_NODES else " on one node"
+    largest, group = verbs.largest("merge"), verbs.largest("merge", nvlink=True)
     return {
-        "gpu_count": f"1 to {largest}{where}; the pool has {amount(limits['gpus'], 'GPU')}.",
-        "gpu_memory_min": f"Of each GPU. The pool has GPUs of {sizes}. Empty: any.",
+        "gpu_count": f"1 to {largest} on one node; the pool has {amount(limits['gpus'], 'GPU')}.",
+        "gpu_memory_min": f"Of each GPU; a number alone is GB. The pool has GPUs of {sizes}. Empty: any.",
         "nvlink": f"All in one NVLink group; the largest has {amount(group, 'GPU')}."
         if group
         else "The pool has no NVLink group.",
@@ -138,5 +148,6 @@ def _caps(queues: list[dict[str, object]]) -> str:
 
 def _sentence(found: int) -> str:
     if found:
-        return f"Nothing was submitted: {amount(found, 'thing')} to mend, each beside its field."
+        where = "beside its field" if found == 1 else "each beside its field"
+        return f"Nothing was submitted: {amount(found, 'thing')} to mend, {where}."
     return "A merge of these models is queued at once and starts when its GPUs are free."

@@ -113,7 +113,7 @@ def live(name: str, *held: str, seconds: int = HOUR_S, state: JobState = JobStat
     """
     project, now = more.pop("project", "Z"), more.pop("now_ms", NOW)
     granted = more.pop("granted_ms", now)
-    claimed = more.pop("claimed_ms", None if state is JobState.DISPATCHING else granted)
+    nodes = tuple(dict.fromkeys(gpu.split("/")[0] for gpu in held))
     level = more.pop("level", "Normal")
     return LiveAttempt(
         attempt=f"attempt of {name}",
@@ -124,11 +124,11 @@ def live(name: str, *held: str, seconds: int = HOUR_S, state: JobState = JobStat
         project=project,
         user=more.pop("user", f"user of {project}"),
         gpus=held,
-        nodes=tuple(dict.fromkeys(gpu.split("/")[0] for gpu in held)),
+        nodes=nodes,
         state=state,
         granted_ms=granted,
-        claimed_ms=claimed,
-        started_ms=claimed,
+        started_ms=None if state is JobState.DISPATCHING else granted,
+        unclaimed=more.pop("unclaimed", nodes if state is JobState.DISPATCHING else ()),
         end_ms=round(more.pop("ends", now / 1000 + seconds) * 1000),
         level=level,
         level_value=LEVELS[level],

@@ -205,7 +205,6 @@ def _attempt(dice: Random, name: str, held: tuple[str, ...], taste: Taste) -> Li
         nodes=tuple(dict.fromkeys(uuid.split("/")[0] for uuid in held)),
         state=state,
         granted_ms=granted,
-        claimed_ms=granted,
         started_ms=granted,
         end_ms=NOW + S * 10 * some(dice, dice.randint(-2, 30), dice.randint(30, 400), dice.randint(30, 400)),
         level=level,

@@ -46,7 +46,7 @@ class Cycle:
         self.now, self.policy = snapshot.now_ms, snapshot.policy
         self.ground = Ground(snapshot.pool)
         self.back = take_back(snapshot)
-        self.taken_back = {reclaim.attempt for reclaim in self.back.reclaims}
+        self.taken_back = {reclaim.attempt for reclaim in self.back.reclaims if reclaim.whole}
         ready = {node.name for node in snapshot.pool.nodes if node.state is NodeState.READY} - self.back.unreachable
         self.usable = {
             uuid for uuid, gpu in self.ground.gpu.items() if gpu.state is GpuState.HEALTHY and gpu.node in ready

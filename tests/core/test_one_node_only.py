@@ -20,14 +20,14 @@ RACKS_OF_ONE = pool(gpus("n0", 4), gpus("n1", 4), nodes=[node("n0", rack="r0"), 
 @pytest.mark.parametrize(
     ("body", "errors"),
     [
-        ({"gpu_count": 5}, [("gpu_count", "not_yet", 4)]),
+        ({"gpu_count": 5}, [("gpu_count", "one_node_only", 4)]),
         ({"gpu_count": 99}, [("gpu_count", "no_node", 4)]),
         ({"gpu_count": "many"}, [("gpu_count", "not_a_whole_number", 4)]),
         ({"gpu_count": 0}, [("gpu_count", "out_of_range", 4)]),
-        ({"gpu_count": 4, "node_count": 2}, [("node_count", "not_yet", 1)]),
-        ({"gpu_count": 8, "node_count": 2}, [("gpu_count", "not_yet", 4), ("node_count", "not_yet", 1)]),
-        ({"gpu_count": 7, "node_count": 2}, [("gpu_count", "not_yet", 4), ("node_count", "not_yet", 1)]),
-        ({"gpu_count": None, "node_count": 9, "gpus_per_node": 2}, [("node_count", "not_yet", 1)]),
+        ({"gpu_count": 4, "node_count": 2}, [("node_count", "one_node_only", 1)]),
+        ({"gpu_count": 8, "node_count": 2}, [("gpu_count", "one_node_only", 4), ("node_count", "one_node_only", 1)]),
+        ({"gpu_count": 7, "node_count": 2}, [("gpu_count", "one_node_only", 4), ("node_count", "one_node_only", 1)]),
+        ({"gpu_count": None, "node_count": 9, "gpus_per_node": 2}, [("node_count", "one_node_only", 1)]),
         ({"gpu_count": 4, "node_count": "x"}, [("node_count", "not_a_whole_number", 1)]),
         ({"gpu_count": 8, "nvlink_required": True}, [("gpu_count", "no_nvlink_group", 4)]),
     ],
@@ -42,20 +42,20 @@ def test_a_count_is_refused_with_what_one_node_has(body, errors):
 def test_a_count_over_several_nodes_says_that_it_is_the_nodes_that_can_not_run_it_yet():
     (error,) = checked(gpu_count=8, the_pool=FOURS, over_nodes=False)[1]
     assert error.message == (
-        "the nodes can't run a job that lies on several of them yet, and no node has room for 8 GPUs: ask for at most 4"
+        "a job of this kind lies on one node, and no node has room for 8 GPUs: ask for at most 4"
     )
 
 
 def test_spreading_is_refused_where_it_may_mean_several_nodes():
     (error,) = checked(gpu_count=2, allow_span=True, the_pool=FOURS, over_nodes=False)[1]
-    assert (error.field, error.code) == ("allow_span", "not_yet")
+    assert (error.field, error.code) == ("allow_span", "one_node_only")
     assert checked(gpu_count=1, allow_span=True, the_pool=FOURS, over_nodes=False)[1] == ()
 
 
 def test_while_no_node_is_registered_several_nodes_are_refused_with_a_number_that_is_accepted():
     body = {"gpu_count": 6, "node_count": 2}
     (error,) = checked(body, the_pool=Pool(), over_nodes=False)[1]
-    assert (error.field, error.code, error.limit) == ("node_count", "not_yet", 1)
+    assert (error.field, error.code, error.limit) == ("node_count", "one_node_only", 1)
     assert checked({**body, "node_count": 1}, the_pool=Pool(), over_nodes=False)[1] == ()
 
 

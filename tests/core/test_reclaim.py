@@ -119,7 +119,7 @@ def test_a_grant_is_left_alone_before_sixty_seconds():
 
 
 def test_a_grant_that_was_claimed_is_left_alone():
-    assert with_silent(1.0, running=[granted(600.0, claimed_ms=NOW - 1)]).reclaims == ()
+    assert with_silent(1.0, running=[granted(600.0, unclaimed=())]).reclaims == ()
 
 
 def test_a_grant_that_was_cancelled_before_any_claim_ends_as_cancelled():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.core.fields import UNBUILT
+from scheduling.core.fields import UNBUILT, shown
 from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.pool import Pool
 from scheduling.core.request import Submission
@@ -324,6 +324,21 @@ def test_a_duration_that_cannot_be_read_is_refused_with_the_queues_cap(junk):
 def test_a_duration_above_the_queues_cap_is_refused_with_the_cap():
     error = the_error(max_duration="8d")
     assert (error.field, error.code, error.limit) == ("max_duration", "above_cap", 604_800)
+
+
+def test_a_duration_a_part_of_a_second_above_the_cap_is_refused_as_it_was_written():
+    assert the_error(max_duration=604_800.25).message == (
+        "max_duration may be at most 604800 seconds in queue merge, and 604800.25 counts as 604801 seconds: ask for less"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [(None, "null"), (True, "true"), (False, "false"), ("None", "'None'"), ([None, {"a": True}], "[null, {'a': true}]"),
+     (1.5, "1.5"), ([0] * 100, "[" + "0, " * 19 + "0,..."), ({}, "{}")],
+)  # fmt: skip
+def test_what_was_sent_is_said_back_in_the_words_of_json(sent, said):
+    assert shown(sent) == said
 
 
 def test_a_duration_of_exactly_the_cap_is_accepted():

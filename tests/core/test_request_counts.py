@@ -37,8 +37,8 @@ NVL = pool(*(gpus(f"n{place}", 4, group=f"nvl{place // 4}") for place in range(8
         (10**9, "no_capacity", 12),
         (10**30, "no_capacity", 12),
         (13, "no_capacity", 12),
-        (None, "required", None),
-        ("", "required", None),
+        (None, "required", 12),
+        ("", "required", 12),
     ],
 )
 def test_a_bad_gpu_count_is_refused(count, code, limit):

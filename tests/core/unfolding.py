@@ -109,7 +109,6 @@ class World:
             nodes=nodes,
             state=JobState.RUNNING,
             granted_ms=now_ms,
-            claimed_ms=now_ms,
             started_ms=now_ms,
             end_ms=now_ms + job.remaining_s * 1000,
             level=job.level,

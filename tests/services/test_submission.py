@@ -172,23 +172,22 @@ def test_a_refused_body_with_numbers_that_json_lacks_is_kept_as_text(who):
         ({"gpu_count": 4, "allow_span": True}, "allow_span", None),
     ],
 )
-def test_a_job_over_several_nodes_is_not_taken_yet(who, asked, field, limit, monkeypatch):
-    monkeypatch.setattr(jobs, "OVER_NODES", False)
+def test_a_merge_over_several_nodes_is_refused(who, asked, field, limit):
     b.node("n2")
     models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
     body = b.merge_body(models, nvlink_required=False, **asked)
     errors = refusal(who["alice"], body).errors
-    assert [(e["field"], e["code"], e["limit"]) for e in errors] == [(field, "not_yet", limit)]
+    assert [(e["field"], e["code"], e["limit"]) for e in errors] == [(field, "one_node_only", limit)]
 
 
-@pytest.mark.parametrize(("switch", "most"), [(False, 4), (True, 8)])
-def test_one_switch_decides_what_is_taken_and_what_is_told(who, monkeypatch, switch, most):
-    monkeypatch.setattr(jobs, "OVER_NODES", switch)
+@pytest.mark.parametrize(("kind", "most"), [("merge", 4), ("command", 8)])
+def test_the_kind_decides_how_many_nodes_are_taken_and_told(who, kind, most):
     b.node("n2")
     models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
-    body = b.merge_body(models, nvlink_required=False, gpu_count=99)
+    body = b.merge_body(models) if kind == "merge" else b.command_body()
+    body |= {"nvlink_required": False, "gpu_count": 99}
     assert [error["limit"] for error in refusal(who["alice"], body).errors] == [most]
-    assert (jobs.largest(), jobs.largest(nvlink=True)) == (most, 4)
+    assert (jobs.largest(kind), jobs.largest(kind, nvlink=True)) == (most, 4)
     b.submitted(who["alice"], {**body, "gpu_count": most})
 
 

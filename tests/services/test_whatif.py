@@ -100,18 +100,16 @@ def test_without_any_node_it_waits_for_the_first():
     assert plan.gpu_hours == 2.0  # of GPUs that nobody knows yet, so their weight counts as 1
 
 
-def test_what_can_not_be_submitted_is_not_promised(who, models, monkeypatch):
-    monkeypatch.setattr(jobs, "OVER_NODES", False)
+def test_what_can_not_be_submitted_is_not_promised(who, models):
     b.node("n2")
     plan = planned(who["alice"], b.merge_body(models, nvlink_required=False, gpu_count=8))
-    assert (plan.verdict, codes(plan), plan.token, plan.start, plan.gpus) == ("never", ["NOT_YET"], "", None, ())
+    assert (plan.verdict, codes(plan), plan.token, plan.start, plan.gpus) == ("never", ["ONE_NODE_ONLY"], "", None, ())
     assert plan.reasons[0]["numbers"] == {"field": "gpu_count", "limit": 4}
 
 
-def test_a_job_over_several_nodes_is_planned_once_they_are_taken(who, models, monkeypatch):
-    monkeypatch.setattr(jobs, "OVER_NODES", True)
+def test_a_job_over_several_nodes_is_planned_on_them(who):
     b.node("n2")
-    plan = planned(who["alice"], b.merge_body(models, nvlink_required=False, gpu_count=8, node_count=2))
+    plan = planned(who["alice"], b.command_body(gpu_count=8, node_count=2))
     assert (plan.verdict, codes(plan), bool(plan.token)) == ("now", [], True)
     assert {gpu["node"] for gpu in plan.gpus} == {"n1", "n2"}
 

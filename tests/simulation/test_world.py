@@ -32,8 +32,8 @@ def sim(name: str, at: int, runs: int, *, gpus: int = 1, level: str = "Normal", 
 def attempt(name: str, gpus: tuple[str, ...], *, end: int, state: JobState = JobState.RUNNING) -> LiveAttempt:
     return LiveAttempt(
         attempt=f"{name}#1", job=name, epoch=1, number=1, queue="merge", project="A", user="u", gpus=gpus,
-        nodes=tuple(dict.fromkeys(gpu.split("/")[0] for gpu in gpus)), state=state, granted_ms=0, claimed_ms=0,
-        started_ms=0, end_ms=end * 1000,
+        nodes=tuple(dict.fromkeys(gpu.split("/")[0] for gpu in gpus)), state=state, granted_ms=0, started_ms=0,
+        end_ms=end * 1000,
     )  # fmt: skip
 
 

@@ -15,9 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def running_attempt():
-    who = b.people()
-    b.node("n1")
-    run = b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    run = b.busy_lab()[1]
     return run, Attempt.objects.get(pk=run.attempt)
 
 

@@ -36,9 +36,8 @@ def test_a_freed_lease_is_there_at_once():
 
 
 def test_a_plan_of_an_overtaken_scheduler_is_not_written():
-    who = b.people()
-    b.node("n1")
-    job = b.submitted(who["alice"], b.merge_body([b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]))
+    lab = b.lab()
+    job = b.submitted(lab.who["alice"], b.merge_body(lab.models))
     old = tick.lead("old", b.NOON)
     snapshot = load.snapshot(b.NOON)
     plan = decide(snapshot)

@@ -22,9 +22,9 @@ def queries(now=b.NOON) -> int:
 
 
 def test_the_number_of_queries_does_not_depend_on_the_number_of_rows():
-    who = b.people()
-    b.node("n1")
-    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    lab = b.lab()
+    who = lab.who
+    models = lab.models
     b.running(who["alice"], models)
     b.submitted(who["alice"], b.merge_body(models))
     few = queries()
@@ -50,18 +50,16 @@ def consumed(now, *, project: str = "alpha", user: str = "alice") -> tuple[int, 
 
 
 def test_what_runs_counts_as_consumed_so_far():
-    who = b.people()
-    b.node("n1")
-    b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    b.busy_lab()
     queue, project, user = consumed(b.later(100))
     assert abs(project - 200_000) < 100
     assert queue == project == user
 
 
 def test_a_balance_equals_what_its_intervals_say():
-    who = b.people()
-    b.node("n1")
-    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    lab = b.lab()
+    who = lab.who
+    models = lab.models
     for start in (0, 5000, 900_000):
         run = b.running(who["alice"], models, now=b.later(start))
         b.finished(run, "FAILED", now=b.later(start + 300), exit_code=1)
@@ -71,9 +69,7 @@ def test_a_balance_equals_what_its_intervals_say():
 
 
 def test_consumption_halves_in_a_half_life():
-    who = b.people()
-    b.node("n1")
-    run = b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    run = b.busy_lab()[1]
     b.finished(run, "FAILED", now=b.later(1000), exit_code=1)
     now, week = consumed(b.later(1000))[1], consumed(b.later(1000 + 7 * 86400))[1]
     assert abs(now / 2 - week) <= 1

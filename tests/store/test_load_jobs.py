@@ -23,9 +23,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def world():
-    who = b.people()
-    b.node("n1")
-    return who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    lab = b.lab()
+    return lab.who["alice"], lab.models
 
 
 def the_waiting(now=b.NOON):
@@ -86,7 +85,7 @@ def test_a_granted_attempt_that_nobody_claimed_ends_by_its_grant(world):
     b.submitted(alice, b.merge_body(models))
     b.ticked(b.later(5))
     (attempt,) = load.snapshot(b.later(6)).live
-    assert (attempt.claimed_ms, attempt.started_ms, attempt.end_ms) == (None, None, to_ms(b.later(3605)))
+    assert (attempt.unclaimed, attempt.started_ms, attempt.end_ms) == (("n1",), None, to_ms(b.later(3605)))
 
 
 def test_a_checkpoint_counts_from_when_the_attempt_made_it(world):

@@ -8,9 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 from workers.agent.contract import contract_of
+from workers.agent.final_report import final_report
 from workers.agent.messages import (
     Abort,
     AskStop,
+    Bind,
     Command,
     Drop,
     Exited,
@@ -22,22 +24,25 @@ from workers.agent.messages import (
     Snapshot,
     Snapshotted,
     Spare,
+    StartJob,
     StopAsked,
     StoreFinished,
     Tailed,
 )
 from workers.agent.outcome import DISK_QUOTA, Ending, Facts, decide
 from workers.agent.statedir import Ref
-from workers.protocol import Answer, Launch, Outcome
+from workers.protocol import Answer, Launch, Meeting, Outcome
 
 MAX_QUEUE = 2000
 
 
 class Phase(StrEnum):
-    """Where it stands. ``STARTING``: the keeper was told; ``FINISHED``: only its report is left to deliver."""
+    """Where it stands. ``READY``: it waits for its parts on other nodes; ``STARTING``: the keeper was told;
+    ``FINISHED``: only its report is left to deliver."""
 
     CLAIMING = "claiming"
     PREPARING = "preparing"
+    READY = "ready"
     STARTING = "starting"
     RUNNING = "running"
     PUBLISHING = "publishing"
@@ -45,10 +50,13 @@ class Phase(StrEnum):
 
 
 ALIVE = (Phase.STARTING, Phase.RUNNING)
+# What ends here when the server is out of reach for too long: others may be told that it runs, or to wait for it.
+LEASED = (Phase.READY, *ALIVE)
 # Of these a later run may go on from a checkpoint, so the one under way is waited for.
 _MAY_RESUME = (Outcome.PREEMPTED, Outcome.TIMED_OUT, Outcome.FAILED, Outcome.OOM)
 _WIRE = {
     Phase.PREPARING: "claimed",
+    Phase.READY: "claimed",
     Phase.STARTING: "claimed",
     Phase.RUNNING: "running",
     Phase.PUBLISHING: "uploading",
@@ -62,6 +70,7 @@ class Held:
 
     ``gone``: it ran before the node's last boot, so nothing of it can still come. ``saving``: a checkpoint is on its
     way into the store, and ``next_save`` is the newest declared since; ``closing``: the end waits for it.
+    ``port`` is kept for its ranks to meet at, on the first of several nodes while it is ready.
     """
 
     ref: Ref
@@ -85,6 +94,7 @@ class Held:
     next_save: Saved | None = None
     closing: bool = False
     over: OverQuota | None = None
+    port: int = 0
 
     @property
     def wire_state(self) -> str:
@@ -92,6 +102,45 @@ class Held:
         if self.phase in ALIVE and (self.stop is not None or self.killed):
             return "stopping"
         return _WIRE[self.phase]
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the only part, or that of rank 0: the one whose progress and checkpoints are the job's."""
+        return self.launch is None or self.launch["node_rank"] == 0
+
+    # ------------------------------------------------------------ its start
+
+    def prepared(self) -> list[Command]:
+        """All that it needs lies in place: it starts, or is ready to start with its other parts."""
+        if self.phase is not Phase.PREPARING or self.launch is None:
+            return []
+        if self.launch["node_count"] == 1:
+            self.phase = Phase.STARTING
+            return [StartJob(self.ref, self.launch)]
+        return [Bind(self.ref)] if self.first else self.ready(0)
+
+    def ready(self, port: int) -> list[Command]:
+        """It could start; ``port`` is kept for the ranks to meet at (0: on another node)."""
+        if self.phase is Phase.PREPARING:
+            self.phase, self.port = Phase.READY, port
+            self.say_ready()
+        return []
+
+    def say_ready(self) -> None:
+        """The server will hear that it is ready, for the first time or again."""
+        self.add({"type": "ready", "port": self.port})
+
+    def go(self, meeting: Meeting | None) -> list[Command]:
+        """All parts are ready and meet there: start, if that is what it waits for.
+
+        A port that rank 0 does not keep any more is from before a restart: the server is yet to hear of the new one.
+        """
+        if meeting is None or self.phase is not Phase.READY or self.launch is None:
+            return []
+        if self.first and meeting["port"] != self.port:
+            return []
+        self.phase = Phase.STARTING
+        return [StartJob(self.ref, self.launch, meeting)]
 
     # ------------------------------------------------------------ what is asked of it
 
@@ -106,7 +155,7 @@ class Held:
             return []
         self.spared = False
         self.stop = StopAsked(why, now, kill_at)
-        if self.phase in (Phase.CLAIMING, Phase.PREPARING):
+        if self.phase in (Phase.CLAIMING, Phase.PREPARING, Phase.READY):
             outcome = {"cancel": Outcome.CANCELLED, "lost": Outcome.LOST, "time_limit": Outcome.TIMED_OUT}.get(why)
             return [Abort(self.ref), *self.finish(Ending(outcome or Outcome.PREEMPTED, "not started"))]
         return [AskStop(self.ref, self.stop)]
@@ -220,11 +269,12 @@ class Held:
 
     def _close(self, ending: Ending, facts: Facts) -> list[Command]:
         """Upload what the ending calls for, or finish."""
-        if self.launch is None or not (ending.outputs or ending.checkpoint):
+        checkpoint = ending.checkpoint and self.first
+        if self.launch is None or not (ending.outputs or checkpoint):
             return self.finish(ending)
         return [
             Publish(
-                self.ref, self.launch, outputs=ending.outputs, checkpoint=ending.checkpoint,
+                self.ref, self.launch, outputs=ending.outputs, checkpoint=checkpoint,
                 clean=ending.clean, step=facts.last_step, declared=facts.last_path,
             )
         ]  # fmt: skip
@@ -233,7 +283,9 @@ class Held:
 
     def save(self, saved: Saved) -> list[Command]:
         """The running job declared a checkpoint: into the store with it, one at a time and the newest first."""
-        if self.phase is not Phase.RUNNING or self.launch is None or (self.stop is not None and not self.spared):
+        if self.phase is not Phase.RUNNING or self.launch is None or not self.first:
+            return []
+        if self.stop is not None and not self.spared:
             return []  # at an end that was asked for the whole directory is taken
         if self.saving:
             self.next_save = saved
@@ -266,22 +318,11 @@ class Held:
     ) -> list[Command]:
         """Its final report is written down, to be delivered once the log is."""
         self.phase = Phase.FINISHED
-        end = self.exited.exit if self.exited is not None else None
-        why = self.stop.why if self.stop is not None else ("lost" if ending.outcome is Outcome.LOST else None)
-        if ending.outcome in (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.OOM):
-            why = None
-        report: dict[str, Any] = {
-            "attempt": self.ref.attempt, "epoch": self.ref.epoch, "type": "finished",
-            "outcome": str(ending.outcome), "exit_code": _exit_code(end.exit_code, end.signal) if end else None,
-            "error": ending.error[:2000], "artifacts": list(artifacts), "checkpoint": checkpoint,
-            "why": why, "detail": ending.detail[:500],
-            "step": (self.exited.facts.last_step if self.exited is not None else None) or 0,
-        }  # fmt: skip
-        if end is not None and not end.clean:
-            report["gpus_clean"] = False
-            report["detail"] = f"processes that could not be killed: {list(end.survivors)[:20]}"
+        report = final_report(
+            self.ref, ending, exited=self.exited, stop=self.stop, artifacts=artifacts, checkpoint=checkpoint
+        )
         self.report = report
-        if end is None:
+        if self.exited is None:
             self.log_done = True
         commands: list[Command] = [StoreFinished(self.ref, report)]
         self._queue_report()
@@ -291,8 +332,8 @@ class Held:
 
     def add(self, report: dict[str, Any]) -> None:
         """``report`` will be told; a newer progress replaces the one before it."""
-        if report["type"] == "progress":
-            self.queue = [r for r in self.queue if r["type"] != "progress"]
+        if report["type"] in ("progress", "ready"):
+            self.queue = [r for r in self.queue if r["type"] != report["type"]]
         self.queue.append({"attempt": self.ref.attempt, "epoch": self.ref.epoch, **report})
         if len(self.queue) > MAX_QUEUE:
             oldest = next((i for i, r in enumerate(self.queue) if r["type"] == "metric"), None)
@@ -300,8 +341,8 @@ class Held:
                 del self.queue[oldest]
 
     def tailed(self, event: Tailed) -> list[Command]:
-        """Take in news from its files."""
-        for report in event.reports:
+        """Take in news from its files. Progress and metrics are rank 0's alone: others would tell the same again."""
+        for report in event.reports if self.first else ():
             self.add(report)
         self.events_offset = max(self.events_offset, event.events_offset)
         if event.log is not None and not self.log_waiting:
@@ -321,7 +362,7 @@ class Held:
     def urgent(self) -> bool:
         """Whether something waits that should be told at once."""
         return any(
-            r["type"] in ("started", "finished") or (r["type"] == "logs" and self.phase not in ALIVE)
+            r["type"] in ("ready", "started", "finished") or (r["type"] == "logs" and self.phase not in ALIVE)
             for r in self.queue
         )
 
@@ -347,8 +388,3 @@ class Held:
         self.queue = [r for r in self.queue if r is not report]
         refused = Ending(Outcome.LOST, "report refused", f"the server refused the final report: {message}")
         return self.finish(refused)
-
-
-def _exit_code(exit_code: int | None, signal: int | None) -> int | None:
-    """One number: a signal is 128 + its number, as shells write it."""
-    return 128 + signal if signal is not None else exit_code

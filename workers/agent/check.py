@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import pwd
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
@@ -20,12 +22,30 @@ Opener = Callable[[Settings], tuple[Devices, dict[str, Any]]]
 
 
 def check(settings: Settings, open_devices: Opener, out: TextIO) -> int:
-    """Write one line for each thing looked at; 0 when nothing is wrong, else 1."""
+    """Write one line for each thing looked at; 0 when nothing is wrong, else 1.
+
+    A line that begins with ``!`` is a warning: the node is fit for jobs of its own, but not for others.
+    """
     bad = 0
     for good, line in (*_state(settings), *_server(settings), *_gpus(settings, open_devices), *_user(settings)):
         out.write(f"{'ok ' if good else 'BAD'} {line}\n")
         bad += not good
+    reachable, line = _address(settings)
+    out.write(f"{'ok ' if reachable else '!  '} {line}\n")
     return 1 if bad else 0
+
+
+def _address(settings: Settings) -> tuple[bool, str]:
+    address = settings.address or socket.gethostname()
+    line = f"address {address}: what the other nodes of a job are told"
+    remedy = "jobs on several nodes can't meet here; set address to what the others reach this node by"
+    try:
+        found = {str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(address, None)}
+    except (OSError, UnicodeError) as problem:
+        return False, f"{line}, but it leads nowhere from here ({problem}): {remedy}"
+    if all(ipaddress.ip_address(one).is_loopback for one in found):
+        return False, f"{line}, but {', '.join(sorted(found))} is every machine's own: {remedy}"
+    return True, f"{line} ({', '.join(sorted(found))})"
 
 
 def _state(settings: Settings) -> Iterator[tuple[bool, str]]:

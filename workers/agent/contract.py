@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workers.protocol import CHECKPOINT_EXIT_CODE, Launch
+from workers.protocol import CHECKPOINT_EXIT_CODE, Launch, Meeting
 from workers.python_words import interpreter
 
 COMMAND = "command"
@@ -46,8 +46,8 @@ def processes_of(launch: Launch) -> int:
     return int(params.get("nproc") or max(1, len(launch["gpus"])))
 
 
-def command_line(launch: Launch, *, address: str, port: int) -> list[str]:
-    """The words to execute for a launch of no built-in kind; ``address`` and ``port`` are where torchrun's ranks meet.
+def command_line(launch: Launch, meeting: Meeting) -> list[str]:
+    """The words to execute for a launch of no built-in kind; ``meeting`` is where torchrun's ranks meet.
 
     A shell line is run by an exec in its shell: a shell that stayed in front would keep the signal to itself.
     """
@@ -63,7 +63,8 @@ def command_line(launch: Launch, *, address: str, port: int) -> list[str]:
     return [
         python, "-m", "torch.distributed.run", "--nnodes", str(launch["node_count"]),
         "--nproc-per-node", str(processes_of(launch)), "--node-rank", str(launch["node_rank"]),
-        "--rdzv-backend", "static", "--master-addr", address, "--master-port", str(port), "--max-restarts", "0", *argv,
+        "--rdzv-backend", "static", "--master-addr", meeting["address"], "--master-port", str(meeting["port"]),
+        "--max-restarts", "0", *argv,
     ]  # fmt: skip
 
 

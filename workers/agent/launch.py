@@ -16,7 +16,7 @@ from workers.agent import tmp_link
 from workers.agent.contract import COMMAND, command_line, contract_of, processes_of, working_directory
 from workers.agent.spawn import ExecSpec
 from workers.agent.statedir import write_json
-from workers.protocol import Launch
+from workers.protocol import Launch, Meeting
 from workers.reserved_names import reserved
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
@@ -55,14 +55,14 @@ def asked_for(launch: Launch) -> dict[str, str]:
 
 
 def build(
-    launch: Launch, directory: Path, *, environment: Mapping[str, str], wall_now: float, port: int,
+    launch: Launch, directory: Path, *, environment: Mapping[str, str], wall_now: float, meeting: Meeting,
     threads: int, run_as: str | None = None,
 ) -> ExecSpec:  # fmt: skip
     """What the keeper must execute for ``launch`` in its ``directory``.
 
-    ``wall_now`` is only for ``EMEP_DEADLINE``, which the contract gives in seconds of the epoch; ``port`` is free
-    for the job's own rendezvous; ``threads`` is the job's share of the node's cores. Raises KeyError when
-    ``run_as`` names no user of this machine.
+    ``wall_now`` is only for ``EMEP_DEADLINE``, which the contract gives in seconds of the epoch; ``meeting`` is where
+    the job's ranks meet; ``threads`` is the job's share of the node's cores. Without torchrun a node has one rank.
+    Raises KeyError when ``run_as`` names no user of this machine.
     """
     work = directory / "work"
     env = {**inherited(environment), **asked_for(launch)}
@@ -71,16 +71,16 @@ def build(
         argv = [sys.executable, "-m", "workers.kinds"]
         env |= {"PYTHONPATH": str(PACKAGE_ROOT), "HF_HUB_OFFLINE": "1"}
     else:
-        argv = command_line(launch, address="127.0.0.1", port=port)
+        argv = command_line(launch, meeting)
         # Behind the job's own places: a script that brings its own copy of the client uses that one.
         env["PYTHONPATH"] = os.pathsep.join(p for p in (env.get("PYTHONPATH", ""), str(directory / CLIENT)) if p)
     env |= {
         "CUDA_VISIBLE_DEVICES": ",".join(launch["gpus"]),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": "1",
-        "RANK": "0",
+        "MASTER_ADDR": meeting["address"],
+        "MASTER_PORT": str(meeting["port"]),
+        "WORLD_SIZE": str(launch["node_count"]),
+        "RANK": str(launch["node_rank"]),
         "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1",
         "NODE_RANK": str(launch["node_rank"]),

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from workers.agent import launch as launching
 from workers.agent import messages as m
@@ -25,6 +25,7 @@ from workers.agent.devices import Devices
 from workers.agent.devices_checkup import Checkup
 from workers.agent.lookout import Lookout
 from workers.agent.machine import Machine
+from workers.agent.meeting import KeptPorts, alone
 from workers.agent.outcome import Exit, Facts
 from workers.agent.processes import Processes, prune_cache
 from workers.agent.publish import publish_attempt, publish_snapshot
@@ -72,6 +73,7 @@ class Loop:
             self.state, self.processes, disk_bytes=settings.job_disk_bytes, clock=boottime, later=self._thread,
             post=self.post,
         )  # fmt: skip
+        self.ports = KeptPorts()
         self.watch = Watch()
         self.left = False
         self.boot = boot_id()
@@ -83,7 +85,7 @@ class Loop:
         self.deeds: dict[type, Callable[[Any], None]] = {
             m.SendRegister: self._send_register, m.SendHeartbeat: self._send_heartbeat,
             m.WriteLease: self._write_lease, m.Claim: self._claim, m.Prepare: self._prepare, m.Abort: self._abort,
-            m.StartJob: self._start_job, m.AskStop: self._ask_stop, m.Spare: self._spare,
+            m.Bind: self._bind, m.StartJob: self._start_job, m.AskStop: self._ask_stop, m.Spare: self._spare,
             m.Kill: lambda c: self.processes.kill(c.ref), m.Publish: self._publish,
             m.Snapshot: self._snapshot, m.StoreFinished: self._store_finished,
             m.KeepEventsOffset: self._keep_events_offset, m.LogAcknowledged: self._log_acknowledged, m.Drop: self._drop,
@@ -306,8 +308,17 @@ class Loop:
 
     def _abort(self, command: m.Abort) -> None:
         self.aborts.setdefault(command.ref, threading.Event()).set()
+        self.ports.release(command.ref)
 
     # ------------------------------------------------------------ jobs
+
+    def _bind(self, command: m.Bind) -> None:
+        try:
+            port = self.ports.bind(command.ref, self.state.of(command.ref))
+        except OSError as problem:
+            self.feed(m.PrepareFailed(command.ref, f"its ranks can't meet here: {problem}", retryable=True))
+            return
+        self.feed(m.Bound(command.ref, port))
 
     def _start_job(self, command: m.StartJob) -> None:
         ref, launch = command.ref, command.launch
@@ -317,13 +328,15 @@ class Loop:
         tmp_link.make(directory / "work" / "scratch")
         try:
             spec = launching.build(
-                launch, directory, environment=os.environ, wall_now=time.time(), port=_free_port(),
-                threads=int(cores * share), run_as=self.settings.run_as,
+                launch, directory, environment=os.environ, wall_now=time.time(),
+                meeting=command.meeting or alone(), threads=int(cores * share), run_as=self.settings.run_as,
             )  # fmt: skip
             launching.write(directory, launch, spec)
         except (KeyError, OSError, TypeError, ValueError) as problem:
             self.feed(m.Exited(ref, Exit(cause="exec", error=f"it can't be started: {problem}"), Facts()))
             return
+        finally:
+            self.ports.release(ref)
         self.processes.start(ref)
 
     def _ask_stop(self, command: m.AskStop) -> None:
@@ -350,6 +363,7 @@ class Loop:
 
     def _drop(self, command: m.Drop) -> None:
         self.lookout.forget(command.ref)
+        self.ports.release(command.ref)
         abort = self.aborts.pop(command.ref, None)
         if abort is not None:
             abort.set()
@@ -381,9 +395,3 @@ def _transfer_failed(what: str, ref: Ref, problem: TransferFailed) -> m.Event:
     if what == "snapshot":
         return m.Snapshotted(ref, None, 0, str(problem), problem.stale)
     return m.PublishFailed(ref, str(problem), stale=problem.stale)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return cast(int, probe.getsockname()[1])

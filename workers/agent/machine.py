@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workers.agent import messages as m
-from workers.agent.attempt import ALIVE, Held, Phase
+from workers.agent.attempt import LEASED, Held, Phase
 from workers.agent.fence import FenceClock
 from workers.agent.outcome import Ending
 from workers.agent.statedir import Ref
@@ -59,7 +59,8 @@ class Machine:
             m.CallFailed: self._call_failed,
             m.Claimed: self._claimed,
             m.ClaimFailed: self._claim_failed,
-            m.Prepared: self._prepared,
+            m.Prepared: lambda event, _now: self._of(event.ref, Held.prepared),
+            m.Bound: lambda event, _now: self._of(event.ref, lambda held: held.ready(event.port)),
             m.PrepareFailed: self._prepare_failed,
             m.Born: self._born,
             m.Exited: lambda event, _now: self._of(event.ref, lambda held: held.ended(event)),
@@ -89,7 +90,7 @@ class Machine:
     def next_wake(self, now: float) -> float:
         """Seconds from ``now`` until time alone may call for something (at most one heartbeat)."""
         due = [now + self.timings.heartbeat_s, self.leave_at]
-        if any(held.phase in ALIVE for held in self.attempts.values()) and not self.clock.over(now):
+        if any(held.phase in LEASED for held in self.attempts.values()) and not self.clock.over(now):
             due.append(self.clock.deadline)
         for held in self.attempts.values():
             due += held.due()
@@ -112,7 +113,7 @@ class Machine:
         commands: list[m.Command] = []
         if self.clock.over(now):
             for held in list(self.attempts.values()):
-                if held.phase in ALIVE:
+                if held.phase in LEASED:
                     commands += held.ask_stop("lost", now, kill_at=now + self.timings.kill_s)
         for held in list(self.attempts.values()):
             commands += held.pass_time(now)
@@ -198,6 +199,8 @@ class Machine:
                 commands += held.drop()
             elif held.phase is Phase.PREPARING and held.launch is not None:
                 commands.append(m.Prepare(held.ref, held.launch))
+            elif held.phase is Phase.READY:
+                held.say_ready()
         return commands
 
     def _heartbeat_done(self, event: m.HeartbeatDone, now: float) -> list[m.Command]:
@@ -276,7 +279,7 @@ class Machine:
                     self.attempts[ref] = Held(ref, Phase.CLAIMING)
                     commands.append(m.Claim(ref))
             elif item["action"] == "run":
-                commands += held.spare()
+                commands += [*held.spare(), *held.go(item.get("go"))]
             elif item["action"] == "stop":
                 why = item.get("why") or "preempt"
                 # At a preemption's end the server decides: kill, or let it run on.
@@ -298,9 +301,6 @@ class Machine:
             return []
         held.launch = event.launch
         held.phase = Phase.PREPARING
-        if event.launch["node_count"] != 1:
-            words = "this agent runs attempts of one node only; ask for node_count 1"
-            return held.finish(Ending(Outcome.FAILED, "node_count", words))
         return [m.Prepare(event.ref, event.launch)]
 
     def _claim_failed(self, event: m.ClaimFailed, now: float) -> list[m.Command]:
@@ -313,13 +313,6 @@ class Machine:
         if self.look:
             self.try_at = max(self.try_at, now + self.timings.retry_s)
         return [m.Note(f"{event.ref.name}: claim failed: {event.failure.message}")]
-
-    def _prepared(self, event: m.Prepared, now: float) -> list[m.Command]:
-        held = self.attempts.get(event.ref)
-        if held is None or held.phase is not Phase.PREPARING or held.launch is None:
-            return []
-        held.phase = Phase.STARTING
-        return [m.StartJob(event.ref, held.launch)]
 
     def _prepare_failed(self, event: m.PrepareFailed, now: float) -> list[m.Command]:
         held = self.attempts.get(event.ref)

@@ -11,7 +11,7 @@ from typing import Any
 
 from workers.agent.outcome import Exit, Facts
 from workers.agent.statedir import Ref
-from workers.protocol import HeartbeatReply, Launch, Registered
+from workers.protocol import HeartbeatReply, Launch, Meeting, Registered
 
 
 class FailureKind(StrEnum):
@@ -110,6 +110,14 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """``port`` is kept for the ranks of an attempt on several nodes to meet at."""
+
+    ref: Ref
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareFailed:
     """``retryable``: the node's trouble (full disk), so the job should run elsewhere; else the job can't run."""
 
@@ -200,8 +208,8 @@ class Terminate:
 
 
 Event = (
-    Tick | RegisterDone | HeartbeatDone | CallFailed | Claimed | ClaimFailed | Prepared | PrepareFailed | Born
-    | Exited | Tailed | OverQuota | Snapshotted | Published | PublishFailed | BellRang | Terminate
+    Tick | RegisterDone | HeartbeatDone | CallFailed | Claimed | ClaimFailed | Prepared | Bound | PrepareFailed
+    | Born | Exited | Tailed | OverQuota | Snapshotted | Published | PublishFailed | BellRang | Terminate
 )  # fmt: skip
 
 
@@ -246,15 +254,25 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """Whatever is under way for it (download, upload) should stop."""
+    """Whatever is under way for it (download, upload) should stop, and no port is kept for it."""
+
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Keep a port for the ranks of an attempt on several nodes, until StartJob, Abort or Drop."""
 
     ref: Ref
 
 
 @dataclass(frozen=True, slots=True)
 class StartJob:
+    """``meeting`` is where its ranks meet; None when this node has all of them."""
+
     ref: Ref
     launch: Launch
+    meeting: Meeting | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +367,6 @@ class Leave:
 
 
 Command = (
-    SendRegister | SendHeartbeat | WriteLease | Claim | Prepare | Abort | StartJob | AskStop | Spare | Kill | Publish
-    | Snapshot | StoreFinished | KeepEventsOffset | LogAcknowledged | Drop | Note | Leave
+    SendRegister | SendHeartbeat | WriteLease | Claim | Prepare | Abort | Bind | StartJob | AskStop | Spare | Kill
+    | Publish | Snapshot | StoreFinished | KeepEventsOffset | LogAcknowledged | Drop | Note | Leave
 )  # fmt: skip

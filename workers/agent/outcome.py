@@ -34,10 +34,11 @@ class Facts:
     """What the job declared in its events file. ``checkpoint_after_stop``: one written after the stop was asked.
 
     ``last_path`` is where the last declared checkpoint lies (None: none was declared); ``done_file``: the file by
-    which the job says that it is done lies there.
+    which the job says that it is done lies there; ``yielded``: it says that it leaves to be run again.
     """
 
     done: bool = False
+    yielded: bool = False
     done_file: bool = False
     last_path: str | None = None
     checkpoint_after_stop: bool = False
@@ -81,7 +82,8 @@ def decide(end: Exit, facts: Facts, *, asked: str | None, contract: Contract | N
     succeeded = Ending(Outcome.SUCCEEDED, outputs=facts.artifacts, clean=True)
     if asked is None:
         return succeeded if end.exit_code == 0 else _unasked(end, facts, terms)
-    confirmed = end.cause == "exit" and (end.exit_code == terms.checkpoint_exit_code or facts.checkpoint_after_stop)
+    left = end.exit_code == terms.checkpoint_exit_code or facts.yielded
+    confirmed = end.cause == "exit" and (left or facts.checkpoint_after_stop)
     # What died by a signal is not in order, but what it had declared complete by then is.
     in_order = confirmed and end.signal is None
     # Declared is enough: torchrun exits 1 after a signal whatever its ranks did, and 0 alone says nothing.
@@ -98,8 +100,8 @@ def decide(end: Exit, facts: Facts, *, asked: str | None, contract: Contract | N
 
 
 def _unasked(end: Exit, facts: Facts, contract: Contract) -> Ending:
-    if end.exit_code == contract.checkpoint_exit_code:
-        return Ending(Outcome.PREEMPTED, "yielded", checkpoint=True, clean=True)
+    if end.exit_code == contract.checkpoint_exit_code or (facts.yielded and end.cause == "exit"):
+        return Ending(Outcome.PREEMPTED, "yielded", checkpoint=True, clean=end.signal is None)
     words = f"{facts.error_code}: {facts.error_message}" if facts.error_code else facts.error_message
     words = f"{words} ({how_it_ended(end)})" if words else how_it_ended(end)
     if facts.error_code in OOM_CODES:

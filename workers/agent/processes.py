@@ -115,6 +115,7 @@ class Processes:
     def found(self) -> list[Held]:
         """The attempts an agent before this one left, as they stand now. Half-made directories are removed."""
         held: list[Held] = []
+        told = self._told_to_start()  # looked at first: the keeper takes an order away once its deed is on record
         for ref in self.state.refs():
             directory = self.state.of(ref)
             launch = read_json(directory / "launch.json")
@@ -124,11 +125,15 @@ class Processes:
                 shutil.rmtree(directory, ignore_errors=True)
                 continue
             one = Held(ref, Phase.PREPARING, launch=cast(Launch, launch), stop=self.stop_asked(ref))
-            self._place(one, directory, report)
+            self._place(one, directory, report, told=ref.name in told)
             held.append(one)
         return held
 
-    def _place(self, one: Held, directory: Path, report: dict[str, Any] | None) -> None:
+    def _told_to_start(self) -> set[str]:
+        orders = [read_json(path) or {} for path in self.state.spool.glob("[0-9]*.json")]
+        return {str(order.get("job")) for order in orders if order.get("op") == "start"}
+
+    def _place(self, one: Held, directory: Path, report: dict[str, Any] | None, *, told: bool) -> None:
         born = self.born(one.ref)
         if report is not None:
             one.phase, one.report = Phase.FINISHED, report
@@ -138,6 +143,8 @@ class Processes:
         elif (directory / "pid.json").exists() or (directory / "status.json").exists():
             one.phase = Phase.STARTING  # it has run, or could not: the keeper's status says how it ended
             one.gone = not (directory / "status.json").exists()
+        elif told:
+            one.phase = Phase.STARTING
         kept = read_json(directory / "tail.json")
         one.events_offset = one.events_kept = int(kept["events_offset"]) if kept is not None else 0
 

@@ -130,7 +130,7 @@ class EventsTail:
 
 def read_facts(path: Path, *, stop_offset: int | None) -> Facts:
     """What the job declared in the whole file (its first 64 MiB); ``stop_offset`` is where the stop was asked."""
-    done, after, bad = False, False, 0
+    done, yielded, after, bad = False, False, False, 0
     step: int | None = None
     last_path: str | None = None
     artifacts: dict[str, dict[str, Any]] = {}
@@ -149,6 +149,8 @@ def read_facts(path: Path, *, stop_offset: int | None) -> Facts:
                 bad += 1
             elif kind == "done":
                 done = True
+            elif kind == "yield":
+                yielded = True
             elif kind == "checkpoint":
                 after = after or (stop_offset is not None and begins >= stop_offset)
                 declared = as_saved(event)
@@ -159,7 +161,7 @@ def read_facts(path: Path, *, stop_offset: int | None) -> Facts:
             elif kind == "error":
                 error = event
     return Facts(
-        done=done, last_path=last_path, checkpoint_after_stop=after, last_step=step,
+        done=done, yielded=yielded, last_path=last_path, checkpoint_after_stop=after, last_step=step,
         artifacts=tuple(artifacts.values()), error_code=clean_text(str(error.get("code", "")))[:100],
         error_message=clean_text(str(error.get("message", "")))[:1500], bad_lines=bad,
     )  # fmt: skip

@@ -83,16 +83,17 @@ class EpochRequest(serializers.Serializer[Any]):
 
 
 class ReadyRequest(EpochRequest):
-    """A node of the attempt is ready."""
+    """A node of the attempt is ready; `port` is what rank 0 of several has bound for the others."""
 
-    node_rank = serializers.IntegerField(required=False)
     port = serializers.IntegerField(required=False)
 
 
 class GoShape(serializers.Serializer[Any]):
-    """Whether to start the processes now."""
+    """Whether to start the processes now, and for an attempt on several nodes where its ranks meet."""
 
     go = serializers.BooleanField()
+    address = serializers.CharField(required=False)
+    port = serializers.IntegerField(required=False)
 
 
 class LaunchShape(serializers.Serializer[Any]):

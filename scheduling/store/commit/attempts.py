@@ -1,4 +1,4 @@
-"""An attempt's life after the grant: claimed, started, asked to stop, ended."""
+"""An attempt as a whole: asked to stop, ended, and what becomes of its job then."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ WHY = {
     "time_limit": "its time limit was reached",
     "health": "its GPU was failing",
     "lost": "its node was lost",
+    "peer": "another of its nodes had left it",
 }
-
-
-Part = AttemptNode
-"""One node's part of an attempt, for those who only hand it on."""
+# These are no stop that was asked for: what the job did before decides.
+NOT_ASKED = ("", "peer")
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How an attempt ended, as the node or the server says it. ``lost_at`` names what to avoid next time."""
+    """How an attempt or a node's part of it ended, as node or server say it; ``avoid_*`` is for next time."""
 
     outcome: str
     exit_code: int | None = None
@@ -48,55 +47,9 @@ class End:
     outputs: Sequence[tuple[str, UUID]] = ()
     checkpoint: UUID | None = None
     checkpoint_step: int = 0
-    avoid_node: str = ""
+    avoid_nodes: Sequence[str] = ()
     avoid_gpus: Sequence[str] = ()
     data: dict[str, Any] = field(default_factory=dict)
-
-
-def live_part(attempt_id: UUID, epoch: int, node: str, *, lock: bool = False) -> AttemptNode | None:
-    """The node's part of the attempt if it is live at this epoch, else None: the fence for every node message.
-
-    With ``lock`` it stays so until the transaction ends: whoever ends an attempt locks its job first.
-    """
-    if lock:
-        list(Job.objects.select_for_update(of=("self",)).filter(attempts=attempt_id).values_list("pk"))
-    return (
-        AttemptNode.objects.select_related("attempt", "node")
-        .filter(attempt_id=attempt_id, attempt__epoch=epoch, attempt__ended_at__isnull=True, node__name=node)
-        .first()
-    )
-
-
-@transaction.atomic
-def claim(attempt_id: UUID, epoch: int, node: str, *, now: datetime) -> bool:
-    """The node holds its part of the attempt (again, when asked again); False when it is not to be had."""
-    part = live_part(attempt_id, epoch, node)
-    if part is None or part.attempt.action != "run":
-        return False
-    if AttemptNode.objects.filter(pk=part.pk, claimed_at__isnull=True).update(claimed_at=now):
-        journal.write([_note(part, "claimed", f"{node} has claimed it")], now)
-    return True
-
-
-@transaction.atomic
-def started(attempt_id: UUID, epoch: int, node: str, *, now: datetime) -> bool:
-    """The node's processes run; the job is RUNNING once all its nodes have said so. False when stale."""
-    part = live_part(attempt_id, epoch, node)
-    if part is None:
-        return False
-    if not AttemptNode.objects.filter(pk=part.pk, started_at__isnull=True).update(
-        started_at=now, claimed_at=part.claimed_at or now
-    ):
-        return True
-    if part.attempt.nodes.filter(started_at__isnull=True).exists():
-        return True
-    Attempt.objects.filter(pk=attempt_id).update(started_at=now)
-    job = lock_job(part.attempt.job_id)
-    if job is not None:
-        step(job, JobEvent.START, now, actor=f"node {node}", attempt=attempt_id,
-             message=f"attempt {part.attempt.number} runs on {node}",
-             fields={"started_at": job.started_at or now})  # fmt: skip
-    return True
 
 
 def ask_to_stop(attempt: Attempt, why: str, now: datetime, *, grace_s: float, force: bool = False) -> None:
@@ -126,6 +79,7 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
         return None
     if job.state == JobState.DISPATCHING and how.outcome in ("SUCCEEDED", "TIMED_OUT"):  # "started" was lost
         step(job, JobEvent.START, now, actor=actor, attempt=attempt_id, fields={"started_at": job.started_at or now})
+    AttemptNode.objects.filter(attempt_id=attempt_id, ended_at__isnull=True).update(ended_at=now, outcome=how.outcome)
     held = list(Allocation.objects.filter(attempt_id=attempt_id, released_at__isnull=True))
     Allocation.objects.filter(pk__in=[a.pk for a in held]).update(released_at=now)
     lost = lost_work.note(job, attempt, how, len(held), now)
@@ -138,7 +92,7 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
             app_failures=job.app_failures,
             retries=job.retries,
             yields=job.yields,
-            asked_to_stop=bool(attempt.why) or how.why == "drain",
+            asked_to_stop=attempt.why not in NOT_ASKED or how.why == "drain",
             progressed=how.checkpoint_step > job.resume_step,
         ),
         policy,
@@ -184,7 +138,7 @@ def _move_job(
             "preempted": job.preempted or verdict.preempted,
             "preempt_count": job.preempt_count + verdict.preempted,
             "avoid": {
-                "nodes": sorted({*job.avoid.get("nodes", []), *([how.avoid_node] if how.avoid_node else [])})[-8:],
+                "nodes": sorted({*job.avoid.get("nodes", []), *how.avoid_nodes})[-8:],
                 "gpus": sorted({*job.avoid.get("gpus", []), *how.avoid_gpus})[-32:],
             },
         }
@@ -209,26 +163,7 @@ def _move_job(
                 data={"outcome": verdict.outcome, "backoff_s": verdict.backoff_s})  # fmt: skip
 
 
-def _note(part: AttemptNode, kind: str, message: str) -> journal.Note:
-    job = Job.objects.select_related("project").get(pk=part.attempt.job_id)
-    return journal.Note(
-        kind, "job", str(job.pk), actor=f"node {part.node.name}", version=job.version, attempt=part.attempt_id,
-        project=job.project.name if job.project else "", epoch=part.attempt.epoch, node=part.node.name, message=message,
-    )  # fmt: skip
-
-
 def got_on(attempt: Attempt, step_reached: int, now: datetime) -> None:
     """An attempt that began with a checkpoint has got further than that: resuming took until now."""
     if attempt.resume_id is not None and attempt.resumed_at is None and step_reached > attempt.resume_step:
         Attempt.objects.filter(pk=attempt.pk, resumed_at__isnull=True).update(resumed_at=now)
-
-
-@transaction.atomic
-def checkpointed(part: AttemptNode, artifact: UUID, saved_step: int, *, now: datetime) -> None:
-    """The job will resume from this checkpoint, which the attempt has committed, if it has to."""
-    Artifact.objects.filter(pk=artifact).update(published=True)
-    got_on(part.attempt, saved_step, now)
-    Job.objects.filter(pk=part.attempt.job_id).update(
-        resume_id=artifact, resume_step=saved_step, version=F("version") + 1
-    )
-    journal.write([_note(part, "checkpoint_committed", f"checkpoint at step {saved_step} is in the store")], now)

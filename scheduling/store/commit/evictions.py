@@ -14,7 +14,7 @@ from django.db.models import F
 
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.plan import Nominate, Preempt
-from scheduling.models import Attempt, Gpu, Job, Nomination
+from scheduling.models import Attempt, AttemptNode, Gpu, Job, Nomination
 from scheduling.store import journal
 from scheduling.store.clock import from_ms
 from scheduling.store.commit.attempts import ask_to_stop
@@ -137,11 +137,13 @@ def _stop_evicting(wants: Job, now: datetime, *, actor: str) -> None:
 def spare(jobs: Collection[UUID], *, now: datetime, actor: str) -> list[str]:
     """What still runs of those that were asked to leave for these jobs may run on; returns the nodes to ring.
 
-    The jobs do not need their GPUs any more. One that stops all the same has been preempted, as it was asked to.
+    The jobs do not need their GPUs any more. What has lost a node already is to stop nevertheless. One that stops all
+    the same has been preempted, as it was asked to.
     """
     nodes: list[str] = []
     asked = Attempt.objects.filter(evicted_for_id__in=jobs, ended_at__isnull=True, action="stop", why="preempt")
-    for attempt in asked.order_by("job_id"):
+    broken = AttemptNode.objects.filter(ended_at__isnull=False).values("attempt_id")
+    for attempt in asked.exclude(pk__in=broken).order_by("job_id"):
         job = lock_job(attempt.job_id)
         if job is None or job.state != JobState.PREEMPTING:
             continue

@@ -12,13 +12,14 @@ from django.db.models import F
 
 from scheduling.core.lifecycle import GpuState, JobState, NodeState, sources_of
 from scheduling.core.lifecycle import JobEvent as Ev
-from scheduling.core.plan import Plan, Start
+from scheduling.core.plan import Plan, Reclaim, Start
 from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job, Nomination
 from scheduling.store import journal
 from scheduling.store.commit import evictions
-from scheduling.store.commit.attempts import End, end
+from scheduling.store.commit.attempts import End
 from scheduling.store.commit.nodes import lose
+from scheduling.store.commit.parts import end_part
 from scheduling.store.commit.transitions import lock_job, step
 from scheduling.store.load_policy import billing_weights
 
@@ -44,16 +45,7 @@ def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
     for lost in plan.lose_nodes:
         lose(lost.node, now=now, actor=actor)
     for taken in plan.reclaims:
-        messages = {
-            "node_lost": f"node {taken.node} has not been heard of for its lease; its work is taken back",
-            "claim_expired": f"node {taken.node} did not take the work in time",
-        }
-        how = End("LOST", error=messages[taken.cause], why="lost", avoid_node=taken.node, data={"cause": taken.cause})
-        if end(UUID(taken.attempt), taken.epoch, how, now=now, actor=actor, policy=policy) is None:
-            applied.stale.append(f"reclaim {taken.attempt}")
-        else:
-            applied.reclaimed.append(taken.attempt)
-            applied.nodes.add(taken.node)
+        _take_back(taken, applied, now=now, actor=actor, policy=policy)
     for late in plan.expired:
         _expire(late.job, applied, now=now, actor=actor)
     settled = [UUID(ended.job) for ended in plan.unnominations] + [UUID(start.job) for start in plan.starts]
@@ -74,6 +66,25 @@ def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
             applied.evicted += [each.job for each in victims]
             applied.nodes.update(nodes)
     return applied
+
+
+@transaction.atomic
+def _take_back(taken: Reclaim, applied: Applied, *, now: datetime, actor: str, policy: Policy) -> None:
+    """The parts on the named nodes have ended LOST, and with the last one the attempt; its other nodes will stop."""
+    for node in taken.nodes:
+        messages = {
+            "node_lost": f"node {node} has not been heard of for its lease; its work is taken back",
+            "claim_expired": f"node {node} did not take the work in time",
+            "ready_expired": f"node {node} was not ready to start in time",
+        }
+        how = End("LOST", error=messages[taken.cause], why="lost", avoid_nodes=[node], data={"cause": taken.cause})
+        ended = end_part(UUID(taken.attempt), taken.epoch, node, how, now=now, actor=actor, policy=policy)
+        if ended is None:
+            applied.stale.append(f"reclaim {taken.attempt} on {node}")
+            continue
+        applied.nodes.update((node, *ended.ring))
+        if ended.outcome:
+            applied.reclaimed.append(taken.attempt)
 
 
 @transaction.atomic

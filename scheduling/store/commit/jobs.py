@@ -14,6 +14,7 @@ from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.models import Attempt, IdempotencyKey, Job, Level, Project
 from scheduling.store import journal
 from scheduling.store.commit.attempts import End, ask_to_stop, end
+from scheduling.store.commit.parts import release_unclaimed
 from scheduling.store.commit.transitions import lock_job, step
 from scheduling.store.load_policy import policy_of
 
@@ -137,6 +138,7 @@ def cancel(job_id: UUID, *, actor: str, now: datetime, force: bool) -> tuple[Job
         else:
             grace = min(CANCEL_GRACE_S * settings.TIME_SCALE, job.queue.grace_s if job.queue else 0.0)
             ask_to_stop(attempt, "cancel", now, grace_s=grace, force=force or attempt.action == "kill")
+            release_unclaimed(job, attempt, now=now, actor=actor, policy=policy_of())
     job.refresh_from_db()
     return JobState(job.state), True
 

@@ -10,6 +10,7 @@ from scheduling.core.policy import Policy
 from scheduling.models import Attempt, Gpu, Job
 from scheduling.store import journal
 from scheduling.store.commit.attempts import End, ask_to_stop, end
+from scheduling.store.commit.parts import release_unclaimed
 from scheduling.store.commit.transitions import lock_job, step
 
 ACTOR = "health"
@@ -39,6 +40,7 @@ def leave(
         end(attempt.pk, attempt.epoch, how, now=now, actor=ACTOR, policy=policy)
     else:
         _tell(job, attempt, gpu, _message(words, answers=answers, grace_s=grace), now=now)
+        release_unclaimed(job, attempt, now=now, actor=ACTOR, policy=policy)
     return [part.node.name for part in parts]
 
 

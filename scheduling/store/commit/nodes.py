@@ -11,10 +11,11 @@ from django.db.models import F
 
 from scheduling.core.lifecycle import NodeEvent, NodeState, advance_node
 from scheduling.core.policy import Policy
-from scheduling.models import Attempt, Node, NodeLive
+from scheduling.models import Node, NodeLive
 from scheduling.store import journal
-from scheduling.store.commit.attempts import End, end
+from scheduling.store.commit.attempts import End
 from scheduling.store.commit.gpus import described
+from scheduling.store.commit.parts import end_part, live_parts
 
 
 @transaction.atomic
@@ -60,14 +61,13 @@ def _reconcile(
     """Which attempts the node keeps and which it kills; live ones it doesn't hold alive have ended LOST."""
     alive = {str(h["attempt"]): int(h["epoch"]) for h in held if h.get("pid_alive", True)}
     adopt: list[str] = []
-    for attempt in Attempt.objects.filter(nodes__node=node, ended_at__isnull=True).select_related("job"):
-        key = str(attempt.pk)
-        part = attempt.nodes.get(node=node)
-        if alive.get(key) == attempt.epoch:
-            adopt.append(key)
+    for part in live_parts(node.pk):
+        attempt = part.attempt
+        if alive.get(str(attempt.pk)) == attempt.epoch:
+            adopt.append(str(attempt.pk))
         elif part.claimed_at is not None:
             how = End("LOST", error=f"node {node.name} came back without it", why="lost", data={"cause": "not_held"})
-            end(attempt.pk, attempt.epoch, how, now=now, actor=f"node {node.name}", policy=policy)
+            end_part(attempt.pk, attempt.epoch, node.name, how, now=now, actor=f"node {node.name}", policy=policy)
     return adopt, [str(h["attempt"]) for h in held if str(h["attempt"]) not in adopt]
 
 

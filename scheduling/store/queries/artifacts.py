@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from scheduling.models import Artifact, ArtifactParent, Attempt, Upload
+from scheduling.models import Artifact, ArtifactParent, AttemptNode, Upload
 from scheduling.store.queries.access import Actor
 
 
@@ -116,12 +116,10 @@ def upload(upload_id: str) -> Upload | None:
 
 def readable_by(attempt_id: UUID, epoch: int, node: str, artifact_id: str) -> Artifact | None:
     """The artifact if a live attempt on that node has it as an input or resumes from it."""
-    attempt = (
-        Attempt.objects.select_related("job")
-        .filter(pk=attempt_id, epoch=epoch, ended_at__isnull=True, nodes__node__name=node)
-        .first()
-    )
-    if attempt is None:
+    live = AttemptNode.objects.filter(attempt__epoch=epoch, attempt__ended_at__isnull=True, ended_at__isnull=True)
+    part = live.select_related("attempt__job").filter(attempt_id=attempt_id, node__name=node).first()
+    if part is None:
         return None
+    attempt = part.attempt
     allowed = {i["artifact"] for i in attempt.job.spec.get("inputs", [])} | {str(attempt.resume_id)}
     return Artifact.objects.filter(pk=artifact_id).first() if artifact_id in allowed else None

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling.core.lifecycle import NodeState
-from scheduling.models import Artifact, Attempt, AttemptNode, Node
+from scheduling.models import Artifact, AttemptNode, Node
 
 
 def boot_id(node: str) -> str | None:
@@ -27,9 +27,13 @@ def boot_of_reachable(node: str) -> str | None:
 
 
 def desired(node: str, now: datetime) -> list[dict[str, Any]]:
-    """Every live attempt with a part on the node, and what is wanted of it."""
-    rows = AttemptNode.objects.filter(node__name=node, attempt__ended_at__isnull=True).values_list(
-        "attempt_id", "attempt__epoch", "attempt__action", "attempt__why", "attempt__stop_by"
+    """Every live attempt with a part on the node that has not ended, and what is wanted of it.
+
+    ``go`` is there for what waits to start together with other nodes: None until all are ready.
+    """
+    parts = AttemptNode.objects.filter(node__name=node, ended_at__isnull=True, attempt__ended_at__isnull=True)
+    rows = parts.values_list(
+        "attempt_id", "attempt__epoch", "attempt__action", "attempt__why", "attempt__stop_by", "ready_at", "started_at"
     )
     return [
         {
@@ -38,14 +42,28 @@ def desired(node: str, now: datetime) -> list[dict[str, Any]]:
             "action": action,
             "grace_s": max(0.0, round((stop_by - now).total_seconds(), 3)) if stop_by else 0.0,
             "why": why or None,
+            **({"go": meeting_of(attempt)} if ready and not started else {}),
         }
-        for attempt, epoch, action, why, stop_by in rows
+        for attempt, epoch, action, why, stop_by, ready, started in rows
     ]
+
+
+def meeting_of(attempt_id: UUID) -> dict[str, Any] | None:
+    """Where the ranks of the attempt meet, once all its nodes could start and as long as it may: else None."""
+    parts = list(
+        AttemptNode.objects.filter(attempt_id=attempt_id, attempt__action="run")
+        .order_by("rank")
+        .values_list("ready_at", "port", "ended_at", "node__address")
+    )
+    if not parts or any(ready is None or ended is not None for ready, _, ended, _ in parts):
+        return None
+    _, port, _, address = parts[0]
+    return {"address": address, "port": port}
 
 
 def nodes_of(job_id: UUID) -> list[str]:
     """The nodes with a part in the job's live attempt."""
-    parts = AttemptNode.objects.filter(attempt__job_id=job_id, attempt__ended_at__isnull=True)
+    parts = AttemptNode.objects.filter(attempt__job_id=job_id, attempt__ended_at__isnull=True, ended_at__isnull=True)
     return list(parts.values_list("node__name", flat=True))
 
 
@@ -53,7 +71,7 @@ def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> di
     """The launch document of a claimed, live attempt, as the protocol says."""
     part = (
         AttemptNode.objects.select_related("attempt__job__queue", "attempt__resume")
-        .filter(attempt_id=attempt_id, node__name=node, attempt__ended_at__isnull=True)
+        .filter(attempt_id=attempt_id, node__name=node, ended_at__isnull=True, attempt__ended_at__isnull=True)
         .first()
     )
     if part is None:
@@ -78,7 +96,7 @@ def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> di
         "env": {},
         "gpus": gpus,
         "node_rank": part.rank,
-        "node_count": job.node_count,
+        "node_count": attempt.nodes.count(),
         "nproc": 1,
         "inputs": [
             {"artifact": i["artifact"], "as": i["as"], "name": i["name"], "files": files.get(i["artifact"], [])}
@@ -92,9 +110,6 @@ def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> di
 
 
 def ended_same(attempt_id: UUID, epoch: int, node: str) -> bool:
-    """True when this attempt of this node ended by a report at this epoch: a repeated ``finished`` is no news."""
-    return (
-        Attempt.objects.filter(pk=attempt_id, epoch=epoch, ended_at__isnull=False, nodes__node__name=node)
-        .exclude(outcome="LOST")
-        .exists()
-    )
+    """True when the node's part of the attempt ended by a report at this epoch: a repeated ``finished`` is no news."""
+    ended = AttemptNode.objects.filter(attempt_id=attempt_id, attempt__epoch=epoch, node__name=node)
+    return ended.filter(ended_at__isnull=False).exclude(outcome="LOST").exists()

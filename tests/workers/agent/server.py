@@ -74,6 +74,13 @@ class NodeServer:
                 if item["attempt"] == attempt:
                     item |= {"action": action, "why": why, "grace_s": grace_s}
 
+    def go(self, attempt: str, address: str, port: int) -> None:
+        """All parts of ``attempt`` are ready and meet there."""
+        with self.lock:
+            for item in self.desired:
+                if item["attempt"] == attempt:
+                    item["go"] = {"address": address, "port": port}
+
     def got(self, kind: str, attempt: str | None = None) -> list[dict[str, Any]]:
         """The reports of one type so far."""
         with self.lock:

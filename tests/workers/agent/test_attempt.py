@@ -83,13 +83,6 @@ def test_a_claimed_attempt_is_prepared_then_started_and_told_as_started_at_once(
     )
 
 
-def test_an_attempt_of_several_nodes_is_refused_by_name() -> None:
-    world = World().registered()
-    world.beat(run())
-    commands = world.tell(m.Claimed(REF, launch_of(node_count=2)))  # type: ignore[arg-type]
-    assert "node_count" in of(commands, m.StoreFinished)[0].report["error"]
-
-
 def test_a_stop_asks_the_leader_once_however_often_it_is_wanted() -> None:
     world = World().running()
     ring(world)

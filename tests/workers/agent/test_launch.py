@@ -13,12 +13,17 @@ from tests.workers.agent.server import launch_of
 from workers.agent import launch as launching
 from workers.agent.spawn import ExecSpec
 from workers.agent.statedir import read_json
+from workers.protocol import Meeting
+
+ALONE = Meeting(address="127.0.0.1", port=29500)
 
 
-def built(tmp_path: Path, environment: dict[str, str] | None = None, **launch: Any) -> ExecSpec:
+def built(
+    tmp_path: Path, environment: dict[str, str] | None = None, meeting: Meeting = ALONE, **launch: Any
+) -> ExecSpec:
     document: Any = launch_of(**launch)
     return launching.build(
-        document, tmp_path, environment=environment or {}, wall_now=1000.0, port=29500, threads=4
+        document, tmp_path, environment=environment or {}, wall_now=1000.0, meeting=meeting, threads=4
     )  # fmt: skip
 
 
@@ -76,6 +81,13 @@ def test_ranks_of_a_single_process_job_are_set() -> None:
     ]  # fmt: skip
 
 
+def test_on_several_nodes_each_has_one_rank_and_all_meet_at_the_first(tmp_path: Path) -> None:
+    env = built(Path("/a"), meeting=Meeting(address="n7", port=41000), node_rank=2, node_count=3).env
+    names = ("WORLD_SIZE", "RANK", "NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    assert [env[n] for n in names] == ["3", "2", "2", "0", "1", "n7", "41000"]
+    assert (env["EMEP_NODE_COUNT"], env["EMEP_NODE_RANK"]) == ("3", "2")
+
+
 def test_torchrun_gets_5_s_less_than_the_grace() -> None:
     assert built(Path("/a"), grace_s=120.0).env["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == "115"
 
@@ -84,7 +96,7 @@ def test_an_unknown_user_is_an_error_before_anything_runs() -> None:
     document: Any = launch_of()
     with pytest.raises(KeyError, match="nobody-here"):
         launching.build(
-            document, Path("/a"), environment={}, wall_now=0.0, port=1, threads=1, run_as="nobody-here"
+            document, Path("/a"), environment={}, wall_now=0.0, meeting=ALONE, threads=1, run_as="nobody-here"
         )  # fmt: skip
 
 

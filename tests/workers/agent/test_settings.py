@@ -106,11 +106,14 @@ def test_a_useless_token_file_is_named(tmp_path: Path, content: str | None) -> N
         loaded(base=[*FLAGS[:6], "--token-file", str(tmp_path / "token"), "--gpus", "nvml"]).token()
 
 
-def checked(tmp_path: Path, url: str, token: str = TOKEN, gpus: str = "gpus: [{uuid: S0, memory: 80GiB}]") -> str:
+def checked(
+    tmp_path: Path, url: str, token: str = TOKEN, gpus: str = "gpus: [{uuid: S0, memory: 80GiB}]", address: str = ""
+) -> str:
     (tmp_path / "token").write_text(token)
     (tmp_path / "gpus.yaml").write_text(gpus)
     settings = Settings(
-        tmp_path / "state", url, "n1", tmp_path / "token", f"simulated:{tmp_path}/gpus.yaml", disk_low_bytes=0
+        tmp_path / "state", url, "n1", tmp_path / "token", f"simulated:{tmp_path}/gpus.yaml",
+        disk_low_bytes=0, address=address,
     )  # fmt: skip
     out = io.StringIO()
     status = check(settings, open_devices, out)
@@ -123,6 +126,24 @@ def test_check_says_what_is_there(tmp_path: Path) -> None:
     assert said.startswith("0\n")
     assert "gpu 0 S0 Simulated GPU 81920 MiB" in said
     assert "knows this node's token" in said
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("192.0.2.7", "ok  address 192.0.2.7: what the other nodes of a job are told (192.0.2.7)"),
+        ("127.0.0.2", "!   address 127.0.0.2: what the other nodes of a job are told, but 127.0.0.2 is every"),
+        ("::1", "!   address ::1: what"),
+        ("no..where", "!   address no..where: what the other nodes of a job are told, but it leads nowhere"),
+    ],
+)
+def test_check_says_what_other_nodes_are_told_and_whether_they_could_meet_there(
+    tmp_path: Path, address: str, said: str
+) -> None:
+    with NodeServer() as server:
+        written = checked(tmp_path, server.url, address=address)
+    assert said in written
+    assert written.startswith("0\n")
 
 
 def test_check_says_that_the_server_does_not_know_the_token(tmp_path: Path) -> None:

@@ -70,12 +70,36 @@ class World:
         self.beat(run())
         return self
 
+    def waiting(self, rank: int = 0, port: int = 41000) -> World:
+        """Registered, claimed and ready one part of an attempt on two nodes; the server has heard of it."""
+        self.registered()
+        self.beat(run())
+        self.tell(m.Claimed(REF, launch_of(node_count=2, node_rank=rank)))  # type: ignore[arg-type]
+        self.tell(m.Prepared(REF))
+        if rank == 0:
+            self.tell(m.Bound(REF, port))
+        self.beat(run())
+        return self
+
+    def together(self, rank: int = 0) -> World:
+        """Like :meth:`waiting`, and all parts were told to go and run."""
+        self.waiting(rank)
+        ring(self)
+        self.beat(go())
+        self.tell(m.Born(REF, 42, self.now))
+        self.beat(go())
+        return self
+
     def ends(self, end: Exit, facts: Facts | None = None) -> list[m.Command]:
         return self.tell(m.Exited(REF, end, facts or Facts()))
 
 
 def run(ref: Ref = REF) -> dict[str, Any]:
     return {"attempt": ref.attempt, "epoch": ref.epoch, "action": "run", "grace_s": 120.0}
+
+
+def go(port: int = 41000) -> dict[str, Any]:
+    return {**run(), "go": {"address": "n7", "port": port}}
 
 
 def stop(why: str, action: str = "stop", grace_s: float = 120.0) -> dict[str, Any]:

@@ -84,6 +84,21 @@ for step in range(10_000):
     time.sleep(0.01)
 """
 
+# One rank a node: all of them add up, and each says what came of it.
+SUM = """
+import emep_job as job
+job.attach()
+import os, torch, torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank() + 1.0])
+dist.all_reduce(total)
+print("rank", dist.get_rank(), "of", dist.get_world_size(), "has", int(total), flush=True)
+job.progress(1, 1)
+job.done()
+dist.destroy_process_group()
+"""
+
 # A shell script that knows nothing but the contract.
 SHELL = """
 n=$(cat "$EMEP_CHECKPOINT_DIR/n" 2>/dev/null || echo 0)

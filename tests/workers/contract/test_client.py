@@ -132,6 +132,26 @@ def test_other_ranks_than_0_are_not_heard_and_leave_no_checkpoint(
     assert (events(inside), list(job.checkpoint_dir().iterdir())) == ([], [])
 
 
+def test_the_first_rank_of_another_node_is_heard_only_where_it_speaks_of_its_end(
+    inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("RANK", "4"), ("LOCAL_RANK", "0"), ("EMEP_NODE_RANK", "1")):
+        monkeypatch.setenv(name, value)
+    job.progress(1, 2)
+    job.artifact("net", "net")
+    with job.checkpoint(1) as directory:
+        (directory / "w").write_text("mine")
+    job.error("out_of_memory", "batch of 64")
+    job.done()
+    assert [event["type"] for event in events(inside)] == ["error", "done"]
+
+
+def test_leaving_checkpointed_is_an_event_too_for_a_launcher_makes_its_own_code_of_85(inside: Path) -> None:
+    with pytest.raises(SystemExit):
+        job.exit_checkpointed()
+    assert events(inside) == [{"type": "yield"}]
+
+
 def test_leaving_checkpointed_is_85_or_what_the_job_says(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit, match="85"):
         job.exit_checkpointed()

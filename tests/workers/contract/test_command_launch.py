@@ -12,13 +12,15 @@ from tests.workers.agent.server import launch_of
 from workers.agent import launch as launching
 from workers.agent import tmp_link
 from workers.agent.spawn import ExecSpec
+from workers.protocol import Meeting
 
 AT = Path("/state/a1-1")
+ALONE = Meeting(address="127.0.0.1", port=29500)
 
 
-def built(params: dict[str, Any], **launch: Any) -> ExecSpec:
+def built(params: dict[str, Any], meeting: Meeting = ALONE, **launch: Any) -> ExecSpec:
     document: Any = launch_of(argv=None, params=params, **launch)
-    return launching.build(document, AT, environment={}, wall_now=0.0, port=29500, threads=8)
+    return launching.build(document, AT, environment={}, wall_now=0.0, meeting=meeting, threads=8)
 
 
 def test_the_words_are_executed_as_they_are() -> None:
@@ -36,6 +38,14 @@ def test_torchrun_starts_one_process_a_gpu_and_never_restarts_by_itself() -> Non
         "--rdzv-backend", "static", "--master-addr", "127.0.0.1", "--master-port", "29500", "--max-restarts", "0",
         "train.py", "--lr", "1",
     ]  # fmt: skip
+
+
+def test_torchrun_is_told_its_nodes_rank_and_where_all_of_them_meet() -> None:
+    meeting = Meeting(address="n7", port=41000)
+    spec = built({"argv": ["x.py"], "torchrun": True}, meeting, gpus=["A"], node_rank=1, node_count=2)
+    words = dict(zip(spec.argv[3:-1:2], spec.argv[4:-1:2], strict=True))
+    names = ("--nnodes", "--node-rank", "--nproc-per-node", "--master-addr", "--master-port")
+    assert [words[n] for n in names] == ["2", "1", "1", "n7", "41000"]
 
 
 def test_torchrun_runs_under_the_python_that_the_command_names() -> None:
@@ -63,7 +73,7 @@ def test_tmpdir_is_its_scratch_directory_by_a_name_short_enough_for_a_socket(tmp
     launching.lay_out(deep)
     tmp_link.make(deep / "work" / "scratch")
     document: Any = launch_of()
-    spec = launching.build(document, deep, environment={}, wall_now=0.0, port=1, threads=1)
+    spec = launching.build(document, deep, environment={}, wall_now=0.0, meeting=ALONE, threads=1)
     assert len(spec.env["TMPDIR"] + "/pymp-abcdefgh/listener-abcdefgh") <= 107
     assert Path(spec.env["TMPDIR"]).samefile(spec.env["EMEP_SCRATCH_DIR"])
     tmp_link.remove(deep / "work" / "scratch")

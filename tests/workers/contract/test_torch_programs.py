@@ -60,6 +60,23 @@ def test_two_ranks_under_torchrun_stop_at_one_step_and_are_saved_though_torchrun
         assert at.checkpoint(stopped)[f"framework/step-{stopped['step']}/total"].decode() == total
 
 
+def test_two_agents_start_their_parts_together_and_the_ranks_add_up_over_gloo(tmp_path: Path) -> None:
+    (tmp_path / "n0").mkdir()
+    (tmp_path / "n1").mkdir()
+    with house(tmp_path / "n0", PATIENT) as first, house(tmp_path / "n1", PATIENT) as second:
+        for rank, at in enumerate((first, second)):
+            at.start(programs.SUM, node_rank=rank, node_count=2)
+        port, none = (
+            until(lambda at=at: at.server.got("ready"), "a part to be ready")[0]["port"] for at in (first, second)
+        )
+        assert none == 0
+        for at in (second, first):
+            at.server.go("a1", "127.0.0.1", port)
+        assert [at.end("a1")["outcome"] for at in (first, second)] == ["SUCCEEDED"] * 2
+        assert [at.log("a1") for at in (first, second)] == [f"rank {rank} of 2 has 3\n" for rank in (0, 1)]
+        assert [len(at.server.got("progress")) for at in (first, second)] == [1, 0]
+
+
 def test_a_merge_that_is_preempted_and_resumed_writes_the_undisturbed_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
