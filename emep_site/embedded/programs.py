@@ -53,7 +53,7 @@ def of(
         programs.append(Program(f"keeper-{node.name}", [python, "-m", "workers", "keeper", "--state", state], 40, 30))
         agent = [python, "-m", "workers", "agent", "--state", state, "--server", f"http://{_address(host)}:{port}",
                  "--node", node.name, "--token-file", str(node.token), "--gpus", node.gpus, "--bell", "broker",
-                 "--on-term", "drain", "--keeper", "outside"]  # fmt: skip
+                 "--on-term", "drain", "--keeper", "outside", "--address", _address(host)]  # fmt: skip
         programs.append(Program(f"agent-{node.name}", agent, 50, round(grace_s) + 30))
     return programs
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.checker.evidence import Evidence
-from tests.checker.lawful import EPOCH, History, lost_and_found, one_job
+from tests.checker.lawful import EPOCH, History, lost_and_found, one_job, two_nodes
 
 
 def a_gpu_granted_twice() -> Evidence:
@@ -62,6 +62,19 @@ def begun_before_all_had_claimed() -> Evidence:
     history, grant = one_job()
     history.find("part", "attempt", grant.attempt)["claimed_at"] = None
     return history.evidence()
+
+
+def begun_before_all_were_ready() -> Evidence:
+    history, grant = two_nodes()
+    parts = [row for row in history.rows["part"] if row["attempt"] == grant.attempt]
+    parts[1]["ready_at"] = EPOCH + 14
+    return history.evidence(200)
+
+
+def stayed_when_its_peer_was_lost() -> Evidence:
+    history, _grant = two_nodes()
+    history.truth[-1].update(at=1062, wall=EPOCH + 62)
+    return history.evidence(200)
 
 
 def nvlink_over_two_groups() -> Evidence:
@@ -229,6 +242,8 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("I3", used_without_a_grant),
     ("I9", half_a_grant),
     ("I9", begun_before_all_had_claimed),
+    ("I9", begun_before_all_were_ready),
+    ("I9", stayed_when_its_peer_was_lost),
     ("I10", nvlink_over_two_groups),
     ("I11", granted_while_unhealthy),
     ("I11", too_little_memory),

@@ -183,27 +183,29 @@ def an_attempt_is_granted_whole_and_ends_together(e: Evidence) -> Iterator[Viola
 
 def _together(e: Evidence, run: Run) -> Iterator[Violation]:
     parts = e.parts.get(run.attempt, [])
-    claims = [part["claimed_at"] for part in parts]
+    # One node starts when it has claimed; several wait until all could.
+    claims = [part["ready_at" if len(parts) > 1 else "claimed_at"] for part in parts]
     for process in e.processes_of.get((run.job, run.epoch), ()):
         if None in claims or process.begins < max(claims, default=0.0) - e.house.slack_s:
             yield Violation(
-                "a process began before all nodes had claimed",
+                "a process began before all nodes were ready",
                 f"it began at {process.begins:.3f}",
-                f"the claims: {claims}",
+                f"they were ready at: {claims}",
                 run.job,
                 run.attempt,
                 at=process.begins,
             )
         late = e.house.heartbeat_s + e.house.kill_s + e.house.slack_s
-        if len(parts) > 1 and run.ended is not None and process.alive > run.ended.at + late:
-            yield Violation(
-                "a part of a gang outlived it",
-                f"{process.name} lived until {process.alive:.3f}",
-                str(run.ended),
-                run.job,
-                run.attempt,
-                at=run.ended.at,
-            )
+        for broke in (step for step in e.steps.get(run.job, ()) if step.attempt == run.attempt):
+            if broke.data.get("cause") == "peer" and process.alive > broke.at + late:
+                yield Violation(
+                    "a part of a gang outlived it",
+                    f"{process.name} lived until {process.alive:.3f}",
+                    str(broke),
+                    run.job,
+                    run.attempt,
+                    at=broke.at,
+                )
 
 
 def an_nvlink_attempt_lies_in_one_group(e: Evidence) -> Iterator[Violation]:

@@ -28,7 +28,7 @@ QUERIES = {
     " LEFT JOIN auth_user u ON u.id = j.user_id ORDER BY j.submitted_at, j.id",
     "attempt": "SELECT id, job_id AS job, number, epoch, granted_at, started_at, ended_at, remaining_s,"
     " resume_id AS resume, resume_step, outcome, log_bytes FROM scheduling_attempt ORDER BY granted_at, id",
-    "part": "SELECT p.attempt_id AS attempt, n.name AS node, p.rank, p.claimed_at, p.started_at"
+    "part": "SELECT p.attempt_id AS attempt, n.name AS node, p.rank, p.claimed_at, p.ready_at, p.started_at"
     " FROM scheduling_attemptnode p JOIN scheduling_node n ON n.id = p.node_id ORDER BY p.id",
     "allocation": "SELECT a.attempt_id AS attempt, g.uuid AS gpu, a.granted_at, a.released_at, a.billing"
     " FROM scheduling_allocation a JOIN scheduling_gpu g ON g.id = a.gpu_id ORDER BY a.id",

@@ -103,7 +103,8 @@ class History:
                  log_bytes=0)  # fmt: skip
         nodes = sorted({self.find("gpu", "uuid", gpu)["node"] for gpu in gpus})
         for rank, node in enumerate(nodes):
-            self.row("part", attempt=grant.attempt, node=node, rank=rank, claimed_at=EPOCH + at + 1, started_at=None)
+            self.row("part", attempt=grant.attempt, node=node, rank=rank, claimed_at=EPOCH + at + 1,
+                     ready_at=EPOCH + at + 1 if len(nodes) > 1 else None, started_at=None)  # fmt: skip
         self.event(at + 1, "claimed", "job", job, actor=f"node {nodes[0]}", attempt=grant.attempt, epoch=grant.epoch)
         for gpu in gpus:
             self.row("allocation", attempt=grant.attempt, gpu=gpu, granted_at=EPOCH + at, released_at=None, billing=1.0)
@@ -189,6 +190,19 @@ class History:
         """The history as the checker is given it, exported at ``at``."""
         house = House(exported_at=EPOCH + at, half_life_s=self.half_life_s, settled=settled, log_limit=1000)
         return Evidence(house, tuple(self.events), self.rows, tuple(self.truth), artifacts)
+
+
+def two_nodes() -> tuple[History, Grant]:
+    """A job on two nodes: at 40 the second is lost, by 49 the first has stopped too, and at 50 it is taken back."""
+    history = History()
+    gpus = [*history.node("n1", gpus=1), *history.node("n2", gpus=1)]
+    grant = history.grant(history.job("a", 5, gpus=2, nvlink_required=False, node_count=2, gpus_per_node=1), 10, *gpus)
+    history.run(grant, 12, 38)
+    history.step(40, "preempting", "a", "PREEMPTING", actor="scheduler 1", attempt=grant.attempt,
+                 data={"cause": "peer"})  # fmt: skip
+    history.run(grant, 12, 49)
+    history.finish(grant, 50, "LOST")
+    return history, grant
 
 
 def one_job(**wishes: Any) -> tuple[History, Grant]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.checker import broken_jobs, broken_pool
 from tests.checker.check import check
 from tests.checker.evidence import Evidence
-from tests.checker.lawful import History, lost_and_found, one_job
+from tests.checker.lawful import History, lost_and_found, one_job, two_nodes
 from tests.checker.table import DECIDED, NOT_DECIDED
 
 
@@ -47,6 +47,7 @@ def test_an_artifact_whose_bytes_are_cut_off_is_found(tmp_path: Path):
 
 LAWFUL = {
     "one job": lambda: one_job()[0].evidence(settled=True),
+    "two nodes, one lost": lambda: two_nodes()[0].evidence(200),
     "a lost node": lambda: lost_and_found()[0].evidence(200, settled=True),
     "an eviction": lambda: broken_pool.an_eviction().evidence(120),
     "a failing GPU": broken_pool.a_gpu_that_failed_and_was_tested,

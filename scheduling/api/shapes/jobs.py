@@ -44,7 +44,9 @@ class JobRequest(WithGroup):
     gpu_count = serializers.IntegerField(required=False)
     node_count = serializers.IntegerField(required=False)
     gpus_per_node = serializers.IntegerField(required=False)
-    gpu_memory_min = serializers.CharField(required=False, help_text="Per GPU, installed: 40GiB, 80GB, bytes.")
+    gpu_memory_min = serializers.CharField(
+        required=False, help_text="Per GPU, installed: 80GB, 40GiB; a number alone is GB."
+    )
     nvlink_required = serializers.BooleanField(required=False)
     nvlink_exclusive = serializers.BooleanField(required=False)
     required_level = serializers.CharField(required=False, allow_null=True, help_text="nvlink_group or rack.")
@@ -96,9 +98,9 @@ class ReasonShape(serializers.Serializer[Any]):
 
 
 class SpanShape(serializers.Serializer[Any]):
-    """When something is expected, as seen at `as_of`."""
+    """When something is expected, as seen at `as_of`: between `low` and `high`."""
 
-    at = serializers.DateTimeField(help_text="Most likely.")
+    at = serializers.DateTimeField(help_text="The middle; it says something only where low and high are near it.")
     low = serializers.DateTimeField(help_text="If nothing ahead of it took its place.")
     high = serializers.DateTimeField(help_text="If what is ahead of it packs badly and runs to its limits.")
     as_of = serializers.DateTimeField()
@@ -209,6 +211,18 @@ class EventShape(serializers.Serializer[Any]):
     data = serializers.JSONField()  # type: ignore[assignment]
 
 
+class PartShape(serializers.Serializer[Any]):
+    """A node's part of a run; rank 0 leads. `ready_at` only where there are several."""
+
+    node = serializers.CharField()
+    rank = serializers.IntegerField()
+    claimed_at = serializers.DateTimeField(allow_null=True)
+    ready_at = serializers.DateTimeField(allow_null=True)
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    outcome = serializers.CharField(allow_null=True)
+
+
 class AttemptShape(serializers.Serializer[Any]):
     """One run of a job."""
 
@@ -224,6 +238,7 @@ class AttemptShape(serializers.Serializer[Any]):
     log_bytes = serializers.IntegerField()
     resumed_from = serializers.UUIDField(allow_null=True)
     gpus = GpuOfJob(many=True)
+    nodes = PartShape(many=True)
 
 
 class LogShape(serializers.Serializer[Any]):

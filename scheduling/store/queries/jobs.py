@@ -11,7 +11,17 @@ from django.conf import settings
 from django.db.models import Prefetch, Q, QuerySet
 
 from scheduling.core.lifecycle import JobState
-from scheduling.models import Allocation, Attempt, Event, Job, JobOutput, LogChunk, MetricPoint, SchedulerState
+from scheduling.models import (
+    Allocation,
+    Attempt,
+    AttemptNode,
+    Event,
+    Job,
+    JobOutput,
+    LogChunk,
+    MetricPoint,
+    SchedulerState,
+)
 from scheduling.models.jobs import LIVE
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.shapes import class_name
@@ -30,7 +40,8 @@ def visible(actor: Actor) -> QuerySet[Job]:
 def full(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """The same jobs with what :func:`as_dict` needs, in a fixed number of queries."""
     newest = Attempt.objects.order_by("number").prefetch_related(
-        Prefetch("allocations", Allocation.objects.select_related("gpu__node"))
+        Prefetch("allocations", Allocation.objects.select_related("gpu__node")),
+        Prefetch("nodes", AttemptNode.objects.select_related("node").order_by("rank")),
     )
     return jobs.prefetch_related(
         Prefetch("attempts", newest), Prefetch("outputs", JobOutput.objects.select_related("artifact"))
@@ -254,9 +265,18 @@ def attempts(job: Job) -> list[dict[str, Any]]:
             "log_bytes": a.log_bytes,
             "resumed_from": str(a.resume_id) if a.resume_id else None,
             "gpus": [_gpu(x) for x in sorted(a.allocations.all(), key=lambda x: (x.gpu.node.name, x.gpu.index))],
+            "nodes": [_part(part) for part in a.nodes.all()],
         }
         for a in job.attempts.all()
     ]
+
+
+def _part(part: AttemptNode) -> dict[str, Any]:
+    """What a node has said of its part of a run."""
+    return {
+        "node": part.node.name, "rank": part.rank, "claimed_at": part.claimed_at, "ready_at": part.ready_at,
+        "started_at": part.started_at, "ended_at": part.ended_at, "outcome": part.outcome or None,
+    }  # fmt: skip
 
 
 def log(job: Job, *, attempt: int | None, rank: int = 0, offset: int = 0, limit: int = 262_144) -> dict[str, Any]:
