@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PINS := requirements.txt $(wildcard requirements/*.txt)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c requirements/constraints.txt
+# The pip of an old Python looks for twenty seconds longer which of all the wheels fit it.
+PIP_ITSELF := pip==26.3
 
 .PHONY: up test check test-browser format clean
 
@@ -33,6 +35,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "EMEP: Python 3.11 to 3.13 is needed, this is %d.%d: run make with PYTHON=python3.11" % v)'
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "EMEP: this Python has no venv: install it (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) $(PIP_ITSELF) || { echo "EMEP: pip could not be renewed: see the lines above (network, or no space left)" >&2; rm -rf $(VENV); exit 1; }
 
 $(VENV)/.up: $(PINS) | $(VENV)/bin/python
 	@echo "EMEP: installing the pinned packages into $(VENV) (about two minutes, 1.5 GB) ..."

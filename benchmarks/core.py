@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from benchmarks.arguments import Parser, whole, wholes
 from benchmarks.naive import naive_pass_s
 from benchmarks.synthetic import SUBMITTED_OVER_MS, Demand, pool
-from benchmarks.verdicts import at_least, at_most
+from benchmarks.verdicts import at_least, at_most, no_verdicts
 from scheduling.core.explain import Explainer
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import Snapshot
 
-ARRIVALS = 2000
+ARRIVALS, RELEASES = 2000, 200
 SMALL, LARGE, FEW_GPUS, MANY_GPUS = 10_000, 100_000, 1000, 10_000
 LEAST_GPUS = 192  # every third node has the largest memory, and jobs ask for 8 nodes of it
 
@@ -146,8 +146,9 @@ HEAD = (
 )
 
 
-def judge(cases: dict[tuple[int, int], Found]) -> None:
-    """The limits of those cases that were measured."""
+def judge(cases: dict[tuple[int, int], Found], *, releases: int = RELEASES) -> None:
+    """The figures that have limits, of those cases that were measured, with verdicts where as many jobs ended as the
+    limits are for."""
     median = {key: statistics.median(found.release_s) * 1000 for key, found in cases.items()}
     told = {key: statistics.median(found.explained_s) * 1000 for key, found in cases.items()}
     full, small, little = (LARGE, MANY_GPUS), (SMALL, MANY_GPUS), (SMALL, FEW_GPUS)
@@ -175,8 +176,14 @@ def judge(cases: dict[tuple[int, int], Found]) -> None:
         rows.append(("naive over release, 10k x 1k", times, at_least(times, 100)))
         rows.append(("naive over first pass, 10k x 1k", naive / cold, ""))
     print()
+    differs = [] if releases == RELEASES else [f"{releases} jobs end (--releases)"]
     for name, value, verdict in rows:
-        print(f"{name:<36}{value:>10.3f}  {verdict}")
+        print(f"{name:<36}{value:>10.3f}  {'' if differs else verdict}".rstrip())
+    if differs:
+        print(no_verdicts(f"{RELEASES} jobs that end", differs))
+    if not_measured := [case for case in (full, small, little) if case not in cases]:
+        sizes = ", ".join(f"{waiting} x {gpus}" for waiting, gpus in not_measured)
+        print(f"limits that are not judged here are for {sizes} (--waiting x --gpus)")
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -184,7 +191,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("core", __doc__)
     parser.add_argument("--waiting", type=wholes(1, 1_000_000), default=[SMALL, LARGE], help="jobs that wait")
     parser.add_argument("--gpus", type=wholes(LEAST_GPUS, 100_000), default=[FEW_GPUS, MANY_GPUS], help="of the pool")
-    parser.add_argument("--releases", type=whole(1, 100_000), default=200, help="jobs that end, one by one")
+    parser.add_argument("--releases", type=whole(1, 100_000), default=RELEASES, help="jobs that end, one by one")
     options = parser.parse_args(argv)
     least = 2 * options.releases
     if min(options.waiting) < least:
@@ -206,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             with multiprocessing.get_context("spawn").Pool(1) as child:
                 cases[waiting, gpus] = child.apply(measure, (case,))
             print(line(case, cases[waiting, gpus]), flush=True)
-    judge(cases)
+    judge(cases, releases=options.releases)
 
 
 if __name__ == "__main__":

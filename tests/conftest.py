@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+HASHER = "django.contrib.auth.hashers.MD5PasswordHasher"
+
 
 @pytest.fixture(autouse=True)
 def artifact_dir(tmp_path: Path, settings, monkeypatch) -> Path:
@@ -14,5 +16,18 @@ def artifact_dir(tmp_path: Path, settings, monkeypatch) -> Path:
     settings.ARTIFACT_DIR = tmp_path / "artifacts"
     # every test client would read all static files anew; the tests of static files bring theirs
     settings.WHITENOISE_USE_FINDERS = False
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.PASSWORD_HASHERS = [HASHER]
     return settings.ARTIFACT_DIR
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker, tmp_path_factory) -> None:
+    """The test database; the worlds of :mod:`tests.remembered` are learnt in it."""
+    from django.test.utils import override_settings
+
+    from tests import builders, remembered
+
+    store = tmp_path_factory.mktemp("remembered")
+    assert builders.lab in remembered.BUILDERS
+    with django_db_blocker.unblock(), override_settings(ARTIFACT_DIR=store, PASSWORD_HASHERS=[HASHER]):
+        remembered.learn_all()

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 READY_S = 60.0
+GIVING_WAY = ("nice", "-n", "15")  # before a command: what runs beside it gets the processors first
 
 
 class Missing(Exception):
@@ -57,9 +58,10 @@ def _exists(user: str) -> bool:
 
 
 @contextmanager
-def postgresql() -> Iterator[str]:
+def postgresql(*, gives_way: bool = False) -> Iterator[str]:
     """A fresh PostgreSQL; yields its DATABASE_URL. Gone, with its data, afterwards."""
     binaries, prefix, port = postgresql_bin(), _unprivileged(), free_port()
+    first = [*(GIVING_WAY if gives_way else ()), *prefix]
     home = Path(tempfile.mkdtemp(prefix="emep-pg-"))
     try:
         if prefix:
@@ -71,7 +73,7 @@ def postgresql() -> Iterator[str]:
             check=True, stdout=subprocess.DEVNULL, cwd="/",
         )  # fmt: skip
         server = subprocess.Popen(
-            [*prefix, binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", home,
+            [*first, binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", home,
              "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off",
              "-c", "max_connections=60"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",

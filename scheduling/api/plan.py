@@ -84,13 +84,14 @@ def hold_to_plan(body: dict[str, Any], actor: Actor, now: datetime, *, key: str 
 
 
 def foretold(job: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """The job with what is expected of it, if it waits."""
+    """The job with what is expected of it and why, both as of one instant, if it waits."""
     found = whatif.foretell(job["id"], now) if job["state"] == JobState.QUEUED else None
     if found is None:
         return not_foretold(job)
     start = None if found.start is None else asdict(found.start)
     as_of = now if found.start is None else found.start.as_of
-    return {**job, "estimated_start": start, "alternatives": _changes(whatif.changes(found.alternatives, as_of))}
+    helps = _changes(whatif.changes(found.alternatives, as_of))
+    return {**job, "reasons": list(found.reasons), "estimated_start": start, "alternatives": helps}
 
 
 def not_foretold(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,8 +45,10 @@ def read_counts(fields: Fields, rooms: Rooms | None) -> Counts | None:
         for name, limit in zip(NAMES, told, strict=True)
     ]
     if not given[0] and not given[2]:
-        upto = f"to {told[0]}" if told[0] else "up"
-        fields.refuse("gpu_count", "required", f"say how many GPUs the job needs, a whole number from 1 {upto}")
+        limit = most or told[0] or None
+        upto = f"to {limit}" if limit else "up"
+        message = f"say how many GPUs the job needs, a whole number from 1 {upto}"
+        fields.refuse("gpu_count", "required", message, limit)
         return None
     if None in read:
         return None

@@ -27,7 +27,7 @@ def expiry(job: WaitingJob, found: Estimate | None) -> Reason | None:
     # A job that could start at the very instant leaves: what has passed is looked at first.
     if high < job.start_by_ms:
         return None
-    soonest, latest, enough = _up(low), _up(high), _up(high + 1)
+    soonest, latest, enough = max(_up(found.low), job.due_ms), max(_up(found.high), job.due_ms), _up(high + 1)
     numbers = (("start_by_ms", job.start_by_ms), ("start_by_at_least_ms", enough), ("expected_from_ms", soonest))
     helps = f"With a latest start of {instant_in_words(enough)} or later it would be in time."
     if low >= job.start_by_ms:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from scheduling.core.resources import FieldError, Limit
 
@@ -24,9 +25,21 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 def shown(value: object) -> str:
-    """What somebody sent, short enough to say back to him."""
-    text = repr(value)
+    """What somebody sent, short enough to say back to him, with null, true and false as JSON has them."""
+    text = _written(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def _written(value: object) -> str:
+    """The beginning of the value as text, whole if it is no longer than what is shown."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, Mapping):
+        members = (f"{_written(name)}: {_written(each)}" for name, each in islice(value.items(), MAX_SHOWN))
+        return f"{{{', '.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, islice(value, MAX_SHOWN)))}]"
+    return repr(value)
 
 
 def nearest(value: object, known: Sequence[str]) -> str:

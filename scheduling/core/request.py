@@ -159,8 +159,8 @@ def _level(
         )
         fields.refuse("priority", "unknown_level", message, known)
         return None
-    allowed = tuple(name.name for name in queue.levels if _may_ask(policy, rights, name))
-    if not _may_ask(policy, rights, level):
+    allowed = tuple(name.name for name in queue.levels if may_ask(policy, rights, name))
+    if not may_ask(policy, rights, level):
         message = f"you may not ask for priority {level.name} in queue {queue.name}; you may ask for "
         fields.refuse("priority", "priority_not_permitted", message + (", ".join(allowed) or "none"), allowed)
         return None
@@ -180,7 +180,8 @@ def _refuse_level_of_no_queue(fields: Fields, policy: Policy, value: object) -> 
     fields.refuse("priority", "unknown_level", message, known)
 
 
-def _may_ask(policy: Policy, rights: Rights, level: Level) -> bool:
+def may_ask(policy: Policy, rights: Rights, level: Level) -> bool:
+    """Whether a job may have the priority: it is not above the cap, nor one that needs a permission that isn't held."""
     return level.value <= rights.levels_cap and (rights.may_critical or level.name not in policy.permission_levels)
 
 

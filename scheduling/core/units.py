@@ -54,7 +54,7 @@ def _memory_bytes(value: object) -> Fraction:
     match = _MEMORY.fullmatch(value.strip()) if isinstance(value, str) else None
     factor = _MEMORY_UNITS.get(match[2].lower()) if match else None
     if match is None or factor is None:
-        raise ValueError("write memory like 40GB (10^9 bytes), 40GiB (2^30 bytes) or 40960MiB")
+        raise ValueError("write memory like 40GB (10^9 bytes, as a number alone is), 40GiB (2^30 bytes) or 40960MiB")
     return Fraction(match[1]) * factor
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from scheduling.core.alternatives import Alternative
 from scheduling.core.estimate import Estimate, estimate
-from scheduling.core.explain import Explainer
+from scheduling.core.explain import ESTIMATE_STEP_MS, Explainer, starting_soon
 from scheduling.core.plan import Plan
 from scheduling.core.reclaim import take_back
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.waiting import Queued
+from scheduling.services.reasons import anonymous
 from scheduling.store import load
 from scheduling.store.queries.changes import CHATTER
 from scheduling.store.queries.live import Reader
@@ -30,7 +32,7 @@ DEAR_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When something is expected: most likely, at the soonest and at the latest, as seen at ``as_of``."""
+    """When something is expected: at the soonest, at the latest and, as ``at``, in the middle, as seen at ``as_of``."""
 
     at: datetime
     low: datetime
@@ -42,13 +44,16 @@ class Span:
 class Foretold:
     """What is expected of a waiting job. ``start`` is None when the pool as it is has no place for it; ``rank`` counts
     from 1 and is None for a job that is not in the queue yet, or no more; ``promised``: it holds a reservation.
-    ``in_the_way``: the jobs that have the GPUs it is first expected on."""
+    ``nodes``: where it could start at the soonest; ``in_the_way``: the jobs that have its GPUs there. ``reasons``: why
+    it waits as seen at the same instant, without the ids of other jobs."""
 
     start: Span | None
     rank: int | None = None
     promised: bool = False
     alternatives: tuple[Alternative, ...] = ()
+    nodes: tuple[str, ...] = ()
     in_the_way: tuple[str, ...] = ()
+    reasons: tuple[Mapping[str, Any], ...] = ()
 
 
 class Outlook:
@@ -69,7 +74,14 @@ class Outlook:
         return any(job_id in place for place in places) or self._starts(job_id)
 
     def foretell(self, job_id: str) -> Foretold | None:
-        """What is expected of the job; None for one that did not wait."""
+        """What is expected of the job and why it waits; None for one that did not wait."""
+        found = self._expected(job_id)
+        if found is None:
+            return None
+        why = (starting_soon(),) if self._starts(job_id) else self.explainer.of(job_id)
+        return replace(found, reasons=tuple(anonymous(each) for each in why))
+
+    def _expected(self, job_id: str) -> Foretold | None:
         scheduler, now_ms = self.scheduler, self.plan.now_ms
         if self._starts(job_id):
             return Foretold(self.span(now_ms, now_ms, now_ms), promised=True)
@@ -87,24 +99,31 @@ class Outlook:
         found = estimate(scheduler, self.explainer, queued)
         if found is None:
             return Foretold(None, alternatives=changes)
-        return Foretold(self.estimated(found), found.rank, found.promised, changes, self._in_the_way(queued))
+        nodes, holders = self._place(queued)
+        return Foretold(self.estimated(found), found.rank, found.promised, changes, nodes, holders)
 
-    def _in_the_way(self, queued: Queued) -> tuple[str, ...]:
-        expected = self.explainer.starts_by(queued)
-        holders = [self.scheduler.holder[gpu] for gpu in expected[1]] if expected else []
-        return tuple(dict.fromkeys(held.id for held in holders if held is not None))
+    def _place(self, queued: Queued) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(nodes, the jobs that have the GPUs) of where it could start at the soonest."""
+        scheduler, expected = self.scheduler, self.explainer.starts_by(queued)
+        gpus = expected[1] if expected else []
+        holders = [scheduler.holder[gpu] for gpu in gpus]
+        return scheduler.inventory.nodes_of(gpus), tuple(dict.fromkeys(held.id for held in holders if held is not None))
 
     def _starts(self, job_id: str) -> bool:
         return any(start.job == job_id for start in self.plan.starts)
 
     def estimated(self, found: Estimate, *, not_before_ms: int = 0) -> Span:
-        """The estimate, of which nothing lies before ``not_before_ms``."""
-        low, at, high = (max(ms, not_before_ms) for ms in (found.low, found.at, found.high))
+        """The estimate in whole minutes, up, as reasons tell theirs; nothing of it lies before ``not_before_ms``."""
+        low, at, high = (max(_up(ms), not_before_ms) for ms in (found.low, found.at, found.high))
         return self.span(low, at, high)
 
     def span(self, low_ms: int, at_ms: int, high_ms: int) -> Span:
         """The instants as seen from this outlook."""
         return Span(_moment(at_ms), _moment(low_ms), _moment(high_ms), self.as_of)
+
+
+def _up(ms: int) -> int:
+    return -(-ms // ESTIMATE_STEP_MS) * ESTIMATE_STEP_MS
 
 
 def _moment(ms: int) -> datetime:

@@ -15,7 +15,8 @@ from scheduling.core.resources import ResourceRequest
 from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.services import jobs, whatif
 from scheduling.services.replay_change import Errors, asked_faults, changed_policy, changed_pool, wrong
-from scheduling.simulation.comparison import Change, Difference, Future, Moved, answer
+from scheduling.simulation.comparison import Change, Difference, Future, Moved, Stopped, answer
+from scheduling.simulation.idle import SAVES_AT_ONCE, idle_rules
 from scheduling.simulation.runtime import SimJob
 from scheduling.store import load
 from scheduling.store.queries import known
@@ -63,16 +64,17 @@ def replay(body: Mapping[str, Any], actor: Actor, now: datetime) -> dict[str, An
         found = apart(change, limit_s=LIMIT_S)
     finally:
         _ONE_AT_A_TIME.release()
-    return found if isinstance(found, TooLong) else _shown(found, actor, now)
+    notes = idle_rules(present.policy, change.policy, saving=SAVES_AT_ONCE)
+    return found if isinstance(found, TooLong) else {**_shown(found, actor, now), "notes": list(notes)}
 
 
 def change_of(body: Mapping[str, Any], present: Snapshot, actor: Actor, now: datetime) -> Change | Unplayable:
     """The body as a change of the present; every fault of it at once."""
     errors: Errors = []
-    policy = changed_policy(body.get("policy"), present.policy, errors)
+    policy = changed_policy(body.get("policy", {}), present.policy, present.pool, errors)
     pool = changed_pool(body, present.pool, errors)
-    faults = asked_faults(body.get("faults"), pool, present.now_ms, errors)
-    extra = _extra(body.get("job"), actor, present.policy, now, errors)
+    faults = asked_faults(body.get("faults", []), pool, present.now_ms, errors)
+    extra = _extra(body, actor, present.policy, now, errors)
     if not errors and not any(body.get(name) for name in FIELDS):
         errors.append(wrong("", "no_change", f"name at least one change: {', '.join(FIELDS)}", list(FIELDS)))
     if errors:
@@ -103,14 +105,15 @@ def apart(change: Change, *, limit_s: float) -> Difference | TooLong:
 
 
 def _extra(
-    body: Any, actor: Actor, policy: Policy, now: datetime, errors: Errors
+    body: Mapping[str, Any], actor: Actor, policy: Policy, now: datetime, errors: Errors
 ) -> SimJob | None:  # fmt: skip
-    if body is None:
+    if "job" not in body:
         return None
-    if not isinstance(body, Mapping):
-        errors.append(wrong("job", "not_an_object", f"job must be the body of a submission, not {shown(body)}"))
+    job = body["job"]
+    if not isinstance(job, Mapping):
+        errors.append(wrong("job", "not_an_object", f"job must be the body of a submission, not {shown(job)}"))
         return None
-    submission, _, refused = jobs.check(body, actor, now)
+    submission, _, refused = jobs.check(job, actor, now)
     errors += [{**error, "field": f"job.{error['field']}".rstrip(".")} for error in refused]
     return None if submission is None else SimJob(whatif.waiting_as(submission, actor, policy, now))
 
@@ -132,8 +135,9 @@ def _running(live: LiveAttempt, asked: tuple[int, ResourceRequest]) -> SimJob:
 
 
 def _shown(found: Difference, actor: Actor, now: datetime) -> dict[str, Any]:
-    told = found.moved[:MAX_TOLD]
-    names = known.names(actor, [each.job for each in told])
+    told, stopped = found.moved[:MAX_TOLD], found.stopped[:MAX_TOLD]
+    ids = dict.fromkeys([each.job for each in told] + [each.job for each in stopped])
+    names = known.names(actor, [job for job in ids if job != whatif.PLANNED])
     # Without a start in one of the futures, it is put off for ever there.
     later = sum(1 for each in found.moved if (each.after_ms or NEVER_MS) > (each.before_ms or NEVER_MS))
     return {
@@ -143,6 +147,7 @@ def _shown(found: Difference, actor: Actor, now: datetime) -> dict[str, Any]:
         "sooner": len(found.moved) - later,
         "later": later,
         "jobs": [_row(each, names) for each in told],
+        "stopped": [_stopped_row(each, names) for each in stopped],
         "extra_job": None if found.extra is None else _row(found.extra, {}),
     }
 
@@ -153,6 +158,7 @@ def _side(future: Future) -> dict[str, Any]:
         "makespan_s": future.makespan_s,
         "preemptions": future.preemptions,
         "interrupted": future.interrupted,
+        "again": asdict(future.again),
         "classes": {level: asdict(waits) for level, waits in future.classes.items()},
     }
 
@@ -166,6 +172,21 @@ def _row(moved: Moved, names: Mapping[str, str]) -> dict[str, Any]:
         "before": _moment(before),
         "after": _moment(after),
         "later_s": None if before is None or after is None else (after - before) / 1000,
+    }
+
+
+def _stopped_row(stopped: Stopped, names: Mapping[str, str]) -> dict[str, Any]:
+    before, after = stopped.before, stopped.after
+    return {
+        "job": stopped.job if stopped.job in names else None,
+        "name": names.get(stopped.job),
+        "priority": stopped.level,
+        "stops_before": before.times,
+        "stops_after": after.times,
+        "waits_again_before_s": before.waits_again_s,
+        "waits_again_after_s": after.waits_again_s,
+        "ends_before": _moment(before.ends_ms),
+        "ends_after": _moment(after.ends_ms),
     }
 
 

@@ -25,36 +25,58 @@ def wrong(field: str, code: str, message: str, limit: Any = None) -> dict[str, A
     return {"field": field, "code": code, "message": message, "limit": limit}
 
 
-def changed_policy(patch: Any, policy: Policy, errors: Errors) -> Policy:
-    """The policy with what the patch names changed; itself, and an error for each wrong key, if that can't be."""
-    if patch is None:
-        return policy
+def changed_policy(patch: Any, policy: Policy, pool: Pool, errors: Errors) -> Policy:
+    """The policy with what the patch names changed; itself, and an error for each wrong key, if that can't be. Who has
+    a weight must be there: a project, a person in it, or a model of the pool's GPUs."""
     if not isinstance(patch, Mapping):
         message = f'policy must be an object like {{"half_life_s": 86400}}, not {shown(patch)}'
         errors.append(wrong("policy", "not_an_object", message))
         return policy
     try:
-        return patched(policy, patch)
+        made = patched(policy, patch)
     except PatchError as refused:
         errors += [wrong(f"policy.{each.path}", "bad_policy", f"policy: {each.message}") for each in refused.wrong]
         return policy
+    users = ["/".join(key) for key in policy.user_weights]
+    models = {gpu.model for gpu in pool.gpus} | policy.billing.keys()
+    for key, known, what in (
+        ("project_weights", policy.project_weights, "project"),
+        ("user_weights", users, "person in a project"),
+        ("billing", models, "GPU model"),
+    ):
+        errors += _strangers(f"policy.{key}", patch.get(key, {}), sorted(known), what)
+    return made
+
+
+def _strangers(path: str, named: Mapping[str, Any], known: Sequence[str], what: str) -> Errors:
+    """An error for each name that is not known."""
+    told = ", ".join(known[:MAX_NAMED]) or "none"
+    return [
+        wrong(
+            f"{path}.{name[:MAX_KEY]}",
+            "unknown_name",
+            f"{path} names {shown(name)}{nearest(name, known)}, and there is no such {what}; known are {told}",
+            list(known[:MAX_NAMED]),
+        )
+        for name in named
+        if name not in known
+    ]
 
 
 def changed_pool(body: Mapping[str, Any], pool: Pool, errors: Errors) -> Pool:
     """The pool without the nodes of ``remove_nodes`` and with those of ``add_nodes``; what can't be read is passed
     over with an error."""
-    made = fewer_nodes(pool, _removed(body.get("remove_nodes"), pool, errors))
-    for like, count in _added(body.get("add_nodes"), made, errors):
+    made = fewer_nodes(pool, _removed(body.get("remove_nodes", []), pool, errors))
+    for like, count in _added(body.get("add_nodes", []), made, errors):
         made = more_nodes(made, like, count)
     return made
 
 
 def asked_faults(given: Any, pool: Pool, now_ms: int, errors: Errors) -> tuple[Fault, ...]:
     """The faults of nodes of the pool; what can't be read is passed over with an error."""
-    if given is None:
-        return ()
     if not isinstance(given, list) or len(given) > MAX_FAULTS:
-        message = f'faults must be a list of at most {MAX_FAULTS} like {{"node": "n1", "after_s": 600}}'
+        like = f'a list of at most {MAX_FAULTS} like [{{"node": "n1", "after_s": 600}}]'
+        message = f"faults must be {like}, not {_counted(given)}"
         errors.append(wrong("faults", "bad_faults", message, MAX_FAULTS))
         return ()
     found: list[Fault] = []
@@ -75,8 +97,6 @@ def asked_faults(given: Any, pool: Pool, now_ms: int, errors: Errors) -> tuple[F
 
 
 def _removed(given: Any, pool: Pool, errors: Errors) -> list[str]:
-    if given is None:
-        return []
     if not isinstance(given, list):
         message = f'remove_nodes must be a list of names of nodes like ["n1"], not {shown(given)}'
         errors.append(wrong("remove_nodes", "not_a_list", message))
@@ -89,12 +109,9 @@ def _removed(given: Any, pool: Pool, errors: Errors) -> list[str]:
 
 
 def _added(given: Any, pool: Pool, errors: Errors) -> list[tuple[str, int]]:
-    if given is None:
-        return []
     if not isinstance(given, list) or len(given) > MAX_ADDED:
-        message = (
-            f'add_nodes must be a list of at most {MAX_ADDED} like [{{"like": "n1", "count": 2}}], not {shown(given)}'
-        )
+        wanted = f'a list of at most {MAX_ADDED} like [{{"like": "n1", "count": 2}}]'
+        message = f"add_nodes must be {wanted}, not {_counted(given)}"
         errors.append(wrong("add_nodes", "not_a_list", message, MAX_ADDED))
         return []
     found: dict[str, int] = {}
@@ -117,6 +134,11 @@ def _added(given: Any, pool: Pool, errors: Errors) -> list[tuple[str, int]]:
         errors.append(wrong("add_nodes", "bad_nodes", message, MAX_ADDED))
         return []
     return list(found.items())
+
+
+def _counted(given: Any) -> str:
+    """What was sent in place of a short list."""
+    return f"{len(given)} of them" if isinstance(given, list) else shown(given)
 
 
 def _is_object(row: Any, path: str, known: Sequence[str], *, code: str, errors: Errors) -> bool:

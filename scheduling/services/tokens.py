@@ -9,6 +9,7 @@ from typing import Any
 
 from knox.crypto import hash_token
 
+from scheduling.core.fields import shown
 from scheduling.store import seed
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.credentials import SCOPES
@@ -86,7 +87,7 @@ def _scope_errors(actor: Actor, scopes: Any) -> list[dict[str, Any]]:
         field = f"scopes.{index}"
         if not isinstance(scope, str) or scope not in SCOPES:
             hint = nearest(str(scope)[:80], list(SCOPES))
-            errors.append(_wrong(field, "unknown_scope", f"there is no scope {str(scope)[:80]!r}{hint}", list(SCOPES)))
+            errors.append(_wrong(field, "unknown_scope", f"there is no scope {shown(scope)}{hint}", list(SCOPES)))
         elif not _holds(actor, scope):
             held = [s for s in SCOPES if _holds(actor, s)]
             errors.append(_wrong(field, "scope_not_held", f"you can't give {scope}: you don't have it yourself", held))

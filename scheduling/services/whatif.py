@@ -30,7 +30,9 @@ TOKEN_AGE = timedelta(minutes=10)
 _SALT = "scheduling.plan"
 # Refusals that say that the pool could never hold it, or not run it as things are; every other one is a fault of what
 # was written.
-NEVER = frozenset({"no_node", "no_capacity", "no_nvlink_group", "no_such_memory", "unsatisfiable_rule", "one_node_only"})
+NEVER = frozenset(
+    {"no_node", "no_capacity", "no_nvlink_group", "no_such_memory", "unsatisfiable_rule", "one_node_only"}
+)
 
 Verdict = Literal["now", "later", "never"]
 

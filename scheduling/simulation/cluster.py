@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scheduling.core.fields import shown
@@ -18,6 +18,7 @@ MAX_NODES = 100_000
 MAX_MEM_GB = 1_000_000
 MAX_GPUS = 200_000  # in all: more are no cluster, and would take minutes to set up
 COLUMNS = ("node", "gpus", "gpu_type", "gpu_mem_gb", "rack", "nvlink_group", "cpus", "mem_gb")
+UNUSED = ("cpus", "mem_gb")
 ANY_MODEL = "any"  # a GPU of no stated type
 _PART = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([^\s,:|]{1,64}))?", re.ASCII)
 HOW = "write GPUSxNODES like 8x72, several by comma like 8x56,2x64, a type after a colon like 8x10:A100"
@@ -27,15 +28,23 @@ class ClusterError(ValueError):
     """The cluster can't be made of what was given; the message says what to write instead."""
 
 
-def cluster(nodes: str) -> Pool:
-    """The pool of ``nodes``: a SPEC (:func:`pool_of_spec`) or the path of a CSV file (:func:`pool_of_file`)."""
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The pool, and what of the text or file that it is made of changes nothing in a simulation, in sentences."""
+
+    pool: Pool
+    idle: tuple[str, ...] = ()
+
+
+def cluster(nodes: str) -> Cluster:
+    """The pool of ``nodes``: a SPEC (:func:`pool_of_spec`) or the path of a CSV file (:func:`cluster_of_file`)."""
     if _PART.fullmatch(nodes.split(",")[0].strip()):
-        return pool_of_spec(nodes)
+        return Cluster(pool_of_spec(nodes))
     if not _is_file(nodes):
         raise ClusterError(
             f"--nodes {shown(nodes)} is neither a file nor a cluster: {HOW}; or name a CSV file of nodes"
         )
-    return pool_of_file(Path(nodes))
+    return cluster_of_file(Path(nodes))
 
 
 def _is_file(name: str) -> bool:
@@ -54,9 +63,10 @@ def pool_of_spec(spec: str) -> Pool:
         if match is None:
             raise ClusterError(f"{shown(part.strip())} in --nodes {shown(spec)} can't be read: {HOW}")
         size, count, model = int(match[1]), int(match[2]), match[3] or ANY_MODEL
-        if not 1 <= size <= MAX_GPUS_PER_NODE or not 1 <= count <= MAX_NODES:
-            limits = f"1 to {MAX_GPUS_PER_NODE} GPUs on each of 1 to {MAX_NODES} nodes"
-            raise ClusterError(f"{shown(part.strip())} in --nodes {shown(spec)} is out of range: a part has {limits}")
+        for number, most, what in ((size, MAX_GPUS_PER_NODE, "GPUs on each node"), (count, MAX_NODES, "nodes")):
+            if not 1 <= number <= most:
+                told = f"{shown(part.strip())} in --nodes {shown(spec)} asks for {number} {what}"
+                raise ClusterError(f"{told}; ask for 1 to {most}: {HOW}")
         if len(gpus) + size * count > MAX_GPUS:
             raise ClusterError(f"--nodes {shown(spec)} has more than {MAX_GPUS} GPUs in all: ask for fewer nodes")
         for number in range(count):
@@ -67,10 +77,16 @@ def pool_of_spec(spec: str) -> Pool:
 
 
 def pool_of_file(path: Path) -> Pool:
+    """The pool of :func:`cluster_of_file`."""
+    return cluster_of_file(path).pool
+
+
+def cluster_of_file(path: Path) -> Cluster:
     """The cluster of a CSV(.gz) file with the columns ``COLUMNS``, of which node and gpus must be there.
 
     No ``gpu_mem_gb``: memory without limit; no ``rack``: the rack "". Nodes of 0 GPUs are left out.
     """
+    silent, bare = list(UNUSED), 0
     nodes: list[Node] = []
     gpus: list[Gpu] = []
     seen: dict[str, int] = {}
@@ -84,8 +100,10 @@ def pool_of_file(path: Path) -> Pool:
         size = row.whole("gpus", least=0, most=MAX_GPUS_PER_NODE)
         if size is None:
             raise row.wrong("gpus", f"is empty; write a whole number from 0 to {MAX_GPUS_PER_NODE}")
-        for column in ("cpus", "mem_gb"):
+        for column in UNUSED:
             row.number(column, least=0)
+        silent = [column for column in silent if not row.text(column)]
+        bare += size == 0
         if len(gpus) + size > MAX_GPUS:
             raise row.wrong("gpus", f"makes more than {MAX_GPUS} GPUs in all; leave nodes out")
         if size > 0:
@@ -93,7 +111,11 @@ def pool_of_file(path: Path) -> Pool:
             gpus.extend(_gpus_of_row(name, size, row))
     if not gpus:
         raise TableError(f"{path.name} has no node with GPUs; put at least one in the column gpus")
-    return Pool(tuple(nodes), tuple(gpus))
+    idle = [f"the column {column} of the nodes is not used: only GPUs are counted" for column in UNUSED
+            if column not in silent]  # fmt: skip
+    if bare:
+        idle.append(f"{bare} {'node has' if bare == 1 else 'nodes have'} 0 gpus: no job can run there")
+    return Cluster(Pool(tuple(nodes), tuple(gpus)), tuple(idle))
 
 
 def says_types(pool: Pool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
@@ -10,7 +10,7 @@ from scheduling.core.policy import Policy
 from scheduling.core.pool import Node, Pool
 from scheduling.core.snapshot import Snapshot
 from scheduling.simulation.faults import Fault
-from scheduling.simulation.outcome import JobOutcome, Outcome
+from scheduling.simulation.outcome import Fate, JobOutcome, Outcome
 from scheduling.simulation.report import percentile
 from scheduling.simulation.runtime import SimJob
 from scheduling.simulation.world import simulate
@@ -31,7 +31,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Seconds from submission to the start, of the jobs that have started."""
+    """Seconds of waiting, of the jobs that have ``started``: from submission, where nothing else is said."""
 
     jobs: int
     started: int
@@ -41,13 +41,16 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """One of the two. ``makespan_s``: from now to the last end; ``interrupted``: attempts lost with their hardware."""
+    """One of the two. ``makespan_s``: from now to the last end; ``preemptions``: evictions, those under way included;
+    ``interrupted``: attempts lost with their hardware. ``again``: of the jobs that either happens to, from the loss of
+    their GPUs to having some again."""
 
     waits: Waits
     classes: dict[str, Waits]
     makespan_s: float
     preemptions: int
     interrupted: int
+    again: Waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +64,55 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Stops:
+    """What comes of a job in one future once it has lost its GPUs: how often it loses them, how long it then waits for
+    others in all, and when it is done. None: it never has GPUs again, or never ends its work."""
+
+    times: int
+    waits_again_s: float | None
+    ends_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A job that loses its GPUs in one of the futures, which may run now or wait."""
+
+    job: str
+    level: str
+    before: Stops
+    after: Stops
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
-    """Both futures, and the jobs that start at another time, those that move most first."""
+    """Both futures; the jobs that start at another time, those that move most first; and those that lose their GPUs in
+    either, those first whose end moves most: the stops of a future add up to its evictions and interruptions."""
 
     before: Future
     after: Future
     moved: tuple[Moved, ...]
+    stopped: tuple[Stopped, ...]
     extra: Moved | None
 
 
 def compare(change: Change) -> Difference:
-    """The difference for the jobs that wait now. Every job runs for what is left of its ``max_duration``."""
+    """The difference for the jobs that wait now, and for whoever loses its GPUs. Every job runs for what is left of its
+    ``max_duration``."""
     present = change.present
     waiting = {job.id for job in present.waiting}
     old = simulate(change.running, present.pool, present.policy, initial=present)
     jobs = change.running if change.extra is None else (*change.running, change.extra)
     new = simulate(jobs, change.pool, change.policy, initial=_without(present, change.pool), faults=change.faults)
-    homeless = sum(1 for live in present.live if not set(live.gpus) <= change.pool.gpu_by_uuid.keys())
-    after = {job.id: job for job in new.jobs}
+    homeless = {live.job for live in present.live if not set(live.gpus) <= change.pool.gpu_by_uuid.keys()}
+    before, after = {job.id: job for job in old.jobs}, {job.id: job for job in new.jobs}
     pairs = [_moved(job, after[job.id]) for job in old.jobs if job.id in waiting]
     moved = sorted((each for each in pairs if each.before_ms != each.after_ms), key=_by_move)
     extra = None
     if change.extra is not None:
         added = after[change.extra.waiting.id]
         extra = Moved(added.id, added.level, None, added.first_start_ms)
-    return Difference(_future(old, waiting, 0), _future(new, waiting, homeless), tuple(moved), extra)
+    futures = _future(old, waiting, set()), _future(new, waiting, homeless)
+    return Difference(*futures, tuple(moved), tuple(_stopped(before, after, homeless)), extra)
 
 
 def answer(pipe: Connection, change: Change) -> None:
@@ -136,20 +163,57 @@ def _by_move(moved: Moved) -> tuple[bool, int, str]:
     return (True, -abs(moved.after_ms - moved.before_ms), moved.job)
 
 
-def _future(outcome: Outcome, waiting: Collection[str], homeless: int) -> Future:
+def _stopped(
+    before: Mapping[str, JobOutcome], after: Mapping[str, JobOutcome], homeless: Collection[str]
+) -> list[Stopped]:
+    """Everyone who loses its GPUs in one of the futures; ``homeless``: whose GPUs the other pool does not have."""
+    found = []
+    for name, new in after.items():
+        then, now = _stops(before.get(name), ()), _stops(new, homeless)
+        if then.times or now.times:
+            found.append(Stopped(name, new.level, then, now))
+    return sorted(found, key=_by_end)
+
+
+def _times(job: JobOutcome, homeless: Collection[str]) -> int:
+    return job.preemptions + job.faults + (job.id in homeless)
+
+
+def _stops(job: JobOutcome | None, homeless: Collection[str]) -> Stops:
+    if job is None:
+        return Stops(0, None, None)
+    ends_ms = job.end_ms if job.fate is Fate.FINISHED else None
+    return Stops(_times(job, homeless), job.waited_again_ms / 1000 if job.resumed else None, ends_ms)
+
+
+def _by_end(stopped: Stopped) -> tuple[bool, int, str]:
+    """Those that end in one future only come first, then the largest move of the end."""
+    before_ms, after_ms = stopped.before.ends_ms, stopped.after.ends_ms
+    if before_ms is None or after_ms is None:
+        return (False, 0, stopped.job)
+    return (True, -abs(after_ms - before_ms), stopped.job)
+
+
+def _future(outcome: Outcome, waiting: Collection[str], homeless: Collection[str]) -> Future:
     jobs = [job for job in outcome.jobs if job.id in waiting]
     levels = sorted({(-job.level_value, job.level) for job in jobs})
     ends = [job.end_ms for job in outcome.jobs if job.end_ms is not None]
+    stopped = [job for job in outcome.jobs if _times(job, homeless)]
     return Future(
         waits=_waits(jobs),
         classes={level: _waits([job for job in jobs if job.level == level]) for _, level in levels},
         makespan_s=(max(ends, default=outcome.began_ms) - outcome.began_ms) / 1000,
         preemptions=sum(job.preemptions for job in outcome.jobs),
-        interrupted=homeless + sum(job.faults for job in outcome.jobs),
+        interrupted=sum(job.faults + (job.id in homeless) for job in outcome.jobs),
+        again=_summed(len(stopped), [job.waited_again_ms / 1000 for job in stopped if job.resumed]),
     )
 
 
 def _waits(jobs: list[JobOutcome]) -> Waits:
     found = [(job.first_start_ms - job.submitted_ms) / 1000 for job in jobs if job.first_start_ms is not None]
+    return _summed(len(jobs), found)
+
+
+def _summed(jobs: int, found: list[float]) -> Waits:
     mean = round(sum(found) / len(found), 3) if found else None
-    return Waits(len(jobs), len(found), mean, percentile(found, 95))
+    return Waits(jobs, len(found), mean, percentile(found, 95))

@@ -81,11 +81,12 @@ def _take_over(run: Run, attempt: LiveAttempt, begin: Snapshot, *, restore_s: in
     """The job goes on where it runs; or it is queued again when the pool no longer has its GPUs (they were drained)."""
     run.first_ms = attempt.granted_ms if attempt.started_ms is None else attempt.started_ms
     if not all(gpu in begin.pool.gpu_by_uuid for gpu in attempt.gpus):
-        run.requeue(restore_s)
+        run.requeue(begin.now_ms, restore_s)
         return
     run.start(begin.now_ms, attempt.gpus, attempt.nodes)
     if attempt.state is JobState.PREEMPTING:
         run.stage = Stage.SAVING
+        run.preemptions += 1  # which was decided before the beginning
     elif attempt.state is JobState.CANCELLING:
         run.left_ms = 0
 

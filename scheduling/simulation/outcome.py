@@ -28,7 +28,8 @@ job stands the node or GPU."""
 
 class JobOutcome(NamedTuple):
     """A job's times in ms; None for what has not happened. ``runs_ms``: the work it had to do. ``lost_gpu_ms``: GPU
-    time it held without getting on: work done again, restoring, and being saved."""
+    time it held without getting on: work done again, restoring, and being saved. ``waited_again_ms``: in the queue
+    after it had lost its GPUs, up to its starts; ``resumed``: it has GPUs again, or never lost any."""
 
     id: str
     level: str
@@ -43,6 +44,8 @@ class JobOutcome(NamedTuple):
     preemptions: int = 0
     faults: int = 0
     lost_gpu_ms: int = 0
+    waited_again_ms: int = 0
+    resumed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

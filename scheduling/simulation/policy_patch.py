@@ -66,6 +66,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def patched(policy: Policy, patch: Mapping[str, Any]) -> Policy:
     """``policy`` with what ``patch`` names changed; everything else stays.
 
+    Weights by name change for the names that the patch has.
     Keys: ``half_life_s``, ``share_window_s`` (seconds); ``ledgers`` (a list of queue, project, user); ``in_flight``
     (full, cycle, off); ``nvlink_mode`` (shared, exclusive); ``prefer`` (whole_groups, smallest_memory, best_fit);
     ``project_weights``, ``billing`` (weights by name); ``user_weights`` (by "project/user"); ``queues`` (by name:
@@ -78,7 +79,8 @@ def patched(policy: Policy, patch: Mapping[str, Any]) -> Policy:
     for key in patch:
         with _kept(wrong):
             if key in _KEYS:
-                changes[key] = _KEYS[key](key, patch[key])
+                read = _KEYS[key](key, patch[key])
+                changes[key] = {**getattr(policy, key), **read} if key in _BY_NAME else read
             elif key == "queues":
                 changes[key] = _queues(policy.queues, _object(key, patch[key]))
             elif key in _PARTS:
@@ -263,6 +265,7 @@ _KEYS: Mapping[str, Read] = {
     "billing": _weights,
     "preemption": _rules,
 }
+_BY_NAME = ("project_weights", "user_weights", "billing")
 _PARTS: Mapping[str, Mapping[str, Read]] = {
     "queues": {
         "weight": _number(MAX_WEIGHT),

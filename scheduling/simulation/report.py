@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from scheduling.simulation.outcome import Fate, JobOutcome, Outcome
+from scheduling.simulation.workload import LeftOut
 
 BSLD_FLOOR_S = 10.0
+NONE_LEFT_OUT = LeftOut()
 _CRITICAL = "Critical"
 Figure = float | int | None
 
@@ -38,13 +40,16 @@ class Report:
         for level, figures in self.per_class.items():
             cells = zip(figures.values(), widths, strict=True)
             lines.append(level.ljust(12) + "".join(f"{_shown(value):>{width}}" for value, width in cells))
-        lines += ["", *(f"{name}: {_shown(value)}" for name, value in self.details.items())]
+        rest = {name: self.details[name] for name in DETAILS}
+        meanings = {**DETAILS, "left_out": _left_out_because(self.details["left_out_because"])}
+        width = max(14, *(len(_shown(value)) for value in rest.values() if not isinstance(value, str)))
+        lines += ["", *(f"{name:<24}{_shown(value):>{width}}  {meanings[name]}" for name, value in rest.items())]
         return "\n".join(lines)
 
 
 MEANINGS = {
     "jobs": "jobs that were simulated",
-    "rejected": "left out: the empty pool could never hold them",
+    "rejected": "jobs more, which the empty pool could never hold; no other figure counts them",
     "mean_wait_s": "from submission to the first start",
     "p50_wait_s": "half the jobs waited no longer",
     "p95_wait_s": "95 of 100 jobs waited no longer",
@@ -60,13 +65,32 @@ MEANINGS = {
 }
 
 
-def report(outcome: Outcome, *, wall_s: float = 0.0, left_out: int = 0) -> Report:
+DETAILS = {
+    "lost_gpu_h": "GPU-hours held without getting on: work done again, restoring, saving",
+    "faults": "attempts lost with their hardware",
+    "not_finished": "of the jobs, those that did not end well",
+    "left_out": "rows of the trace that are no jobs",
+    "cycles": "passes of the scheduler",
+    "digest": "sha256 of all that happened, equal for equal histories",
+}
+
+
+def _left_out_because(counts: dict[str, int]) -> str:
+    """Why rows of the trace are no jobs."""
+    reasons = {"no_gpus": "without GPUs (gpus empty, 0 or less)", "no_time": "without run time (duration_s likewise)"}
+    told = [f"{counts[name]} {why}" for name, why in reasons.items() if counts[name]]
+    return f"{DETAILS['left_out']}{': ' if told else ''}{', '.join(told)}"
+
+
+def report(
+    outcome: Outcome, *, wall_s: float = 0.0, left_out: LeftOut = NONE_LEFT_OUT, notes: Sequence[str] = ()
+) -> Report:
     """The figures of ``outcome``, in seconds of its virtual time; None where no job has the figure.
 
     wait = first start - submission; percentiles are by nearest rank (:func:`percentile`). The slowdown of a job is
     its time in the system over its run time or 10 s, whichever is more, and at least 1. Waits count every job that
-    started, completion times and slowdowns every job that finished. ``wall_s`` and ``left_out`` (rows of the trace
-    that are no jobs) are passed through.
+    started, completion times and slowdowns every job that finished. ``wall_s``, ``left_out`` (rows of the trace that
+    are no jobs) and ``notes`` (what of the input changed nothing) are passed through.
     """
     rejected = sum(1 for job in outcome.jobs if job.fate is Fate.REJECTED)
     jobs = [job for job in outcome.jobs if job.fate not in (Fate.REJECTED, Fate.NOT_COME)]
@@ -95,9 +119,11 @@ def report(outcome: Outcome, *, wall_s: float = 0.0, left_out: int = 0) -> Repor
         "lost_gpu_h": round(sum(job.lost_gpu_ms for job in jobs) / 3_600_000, 3),
         "faults": sum(job.faults for job in jobs),
         "not_finished": sum(1 for job in jobs if job.fate is not Fate.FINISHED),
-        "left_out": left_out,
+        "left_out": left_out.rows,
+        "left_out_because": asdict(left_out),
         "cycles": outcome.cycles,
         "digest": outcome.digest(),
+        "notes": list(notes),
     }
     return Report(figures, {level: _class([j for j in jobs if j.level == level]) for _, level in by_value}, details)
 

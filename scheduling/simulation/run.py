@@ -35,7 +35,7 @@ class Run:
     __slots__ = (
         "arrives_ms", "checkpoint_ms", "end_ms", "entity", "fate", "faults", "first_ms", "gpus", "id",
         "index", "kept_ms", "left_ms", "limit_ms", "lost_gpu_ms", "nodes", "overhead_ms", "preemptions",
-        "runs_ms", "saved_work", "stage", "started_ms", "token", "waiting", "wants",
+        "runs_ms", "saved_work", "stage", "started_ms", "stopped_ms", "token", "waited_again_ms", "waiting", "wants",
     )  # fmt: skip
 
     def __init__(self, sim: SimJob, index: int, entity: int, *, runs_ms: int, limit_ms: int) -> None:
@@ -47,10 +47,11 @@ class Run:
         self.checkpoint_ms = sim.checkpoint_s * 1000
         self.stage = Stage.COMING
         self.fate: Fate | None = None
-        self.token = self.preemptions = self.faults = self.lost_gpu_ms = 0
+        self.token = self.preemptions = self.faults = self.lost_gpu_ms = self.waited_again_ms = 0
         self.overhead_ms = self.started_ms = self.kept_ms = 0
         self.saved_work = False
         self.first_ms: int | None = None
+        self.stopped_ms: int | None = None
         self.end_ms: int | None = None
         self.gpus: tuple[str, ...] = ()
         self.nodes: tuple[str, ...] = ()
@@ -74,6 +75,9 @@ class Run:
         self.started_ms = now_ms
         if self.first_ms is None:
             self.first_ms = now_ms
+        if self.stopped_ms is not None:
+            self.waited_again_ms += now_ms - self.stopped_ms
+            self.stopped_ms = None
         self.gpus, self.nodes = gpus, nodes
         self.token += 1
         return now_ms + self.overhead_ms + self.left_ms
@@ -90,9 +94,10 @@ class Run:
         self.limit_ms -= kept_ms
         self.saved_work = self.saved_work or kept_ms > 0
 
-    def requeue(self, restore_s: int, **changed: object) -> WaitingJob:
+    def requeue(self, now_ms: int, restore_s: int, **changed: object) -> WaitingJob:
         """It waits again, with its place in the queue: what is left of its limit, and the time for restoring."""
         self.stage = Stage.QUEUED
+        self.stopped_ms = now_ms
         self.overhead_ms = restore_s * 1000
         left_s = max(1, -(-self.limit_ms // 1000))
         self.waiting = replace(self.waiting, remaining_s=left_s + restore_s, **changed)  # type: ignore[arg-type]
@@ -115,4 +120,6 @@ class Run:
             preemptions=self.preemptions,
             faults=self.faults,
             lost_gpu_ms=self.lost_gpu_ms,
+            waited_again_ms=self.waited_again_ms,
+            resumed=self.stopped_ms is None and self.fate is not Fate.FAILED,
         )

@@ -11,6 +11,7 @@ COLUMNS = (
     "job_id", "submit_s", "duration_s", "gpus", "nodes", "gpus_per_node", "shape", "gpu_type", "gpu_mem_gb",
     "gpu_milli", "cpus", "mem_gb", "user", "project", "class", "status", "req_walltime_s",
 )  # fmt: skip
+UNUSED = ("cpus", "mem_gb", "class", "status", "req_walltime_s")  # the last one is for ``--estimates requested``
 REQUIRED = ("job_id", "submit_s", "duration_s", "gpus")
 SHAPES = ("requested", "derived", "any")
 FULL_NODE = 8  # derived jobs are packed on nodes of so many GPUs
@@ -49,12 +50,28 @@ class TraceJob:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """How many rows are no jobs, since their ``gpus``, or else their ``duration_s``, is empty, 0 or less."""
+
+    no_gpus: int = 0
+    no_time: int = 0
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.no_gpus + self.no_time
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
-    """The jobs by (submission, id), and how many rows were left out for want of GPUs or run time."""
+    """The jobs by (submission, id), and the rows that were left out. ``said``: the columns of ``UNUSED`` in which any
+    job has something; ``parts``: jobs that asked for a part of a GPU."""
 
     name: str
     jobs: tuple[TraceJob, ...]
-    left_out: int = 0
+    left_out: LeftOut = LeftOut()
+    said: frozenset[str] = frozenset()
+    parts: int = 0
 
 
 def read_trace(path: Path) -> Trace:
@@ -65,20 +82,25 @@ def read_trace(path: Path) -> Trace:
     """
     jobs: list[TraceJob] = []
     lines: dict[str, int] = {}
-    left_out = 0
+    no_gpus = no_time = parts = 0
+    silent = list(UNUSED)
     for row in read_table(path, COLUMNS, required=REQUIRED):
         job = _job(row)
         if job is None:
-            left_out += 1
+            asks = (row.whole("gpus") or 0) > 0
+            no_gpus, no_time = no_gpus + (not asks), no_time + asks
             continue
         if job.id in lines:
             raise row.wrong("job_id", f"is {job.id!r} again (first on line {lines[job.id]}); give each job its own id")
         lines[job.id] = row.line
         jobs.append(job)
+        silent = [column for column in silent if not row.text(column)]
+        parts += (row.number("gpu_milli") or WHOLE_GPU_MILLI) < WHOLE_GPU_MILLI
     if not jobs:
         raise TableError(f"{path.name} has no job with gpus and duration_s above 0; nothing could be simulated")
     jobs.sort(key=lambda job: (job.submit_ms, job.id))
-    return Trace(path.name, tuple(jobs), left_out)
+    said = frozenset(UNUSED) - frozenset(silent)
+    return Trace(path.name, tuple(jobs), LeftOut(no_gpus, no_time), said, parts)
 
 
 def _job(row: Row) -> TraceJob | None:
@@ -132,13 +154,22 @@ def _layout(row: Row, gpus: int) -> tuple[int, int, int, bool]:
     if shape not in SHAPES:
         raise row.wrong("shape", f"is {shape!r}; write one of {', '.join(SHAPES)}, or leave it empty for derived")
     nodes, each = row.whole("nodes", least=0, most=MAX_GPUS), row.whole("gpus_per_node", least=0, most=MAX_GPUS)
+    for column, value in (("nodes", nodes), ("gpus_per_node", each)):
+        if value == 0:
+            raise row.wrong(column, f"is 0, but gpus is {gpus}; write 1 or more, or leave it empty")
+        if value is not None and shape == "any":
+            raise row.wrong(column, f"is {value}, but shape is any, whose GPUs sit anywhere; leave it empty")
     if shape == "any":
         return 1, gpus, 0, True
     if each is None:
         if shape == "requested":
             raise row.wrong("gpus_per_node", "is empty; a requested shape needs nodes and gpus_per_node")
-        full = gpus // FULL_NODE
-        return (full, FULL_NODE, gpus % FULL_NODE, False) if full else (1, gpus, 0, False)
+        full, rest = divmod(gpus, FULL_NODE)
+        packed = full + (rest > 0)
+        if nodes not in (None, packed):
+            what = f"is {nodes}, but a derived shape packs {gpus} GPUs on nodes of {FULL_NODE}, which takes {packed}"
+            raise row.wrong("nodes", f"{what}; write that, or gpus_per_node too, or leave both empty")
+        return (full, FULL_NODE, rest, False) if full else (1, gpus, 0, False)
     if nodes is None:
         raise row.wrong("nodes", f"is empty, but gpus_per_node is {each}; give both, or neither for a derived shape")
     if nodes * each != gpus:

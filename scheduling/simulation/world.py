@@ -233,7 +233,7 @@ class _World:
         self._release(run)
         run.stop(self.now_ms, run.kept_ms)
         self.log.append((self.now_ms, "saved", run.id, ()))
-        run.requeue(self.restore_s)
+        run.requeue(self.now_ms, self.restore_s)
         self._wait(run)
 
     def _over(self, run: Run, fate: Fate, word: str) -> None:
@@ -282,6 +282,7 @@ class _World:
             return
         avoided = run.waiting
         run.requeue(
+            self.now_ms,
             self.restore_s if run.saved_work else 0,
             eligible_at_ms=self.now_ms + round(after.backoff_s * 1000),
             avoid_nodes=avoided.avoid_nodes | {fault.node} if fault.node else avoided.avoid_nodes,

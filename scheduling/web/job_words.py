@@ -18,13 +18,14 @@ TOLD_APART = frozenset({
     "fits_if_at_most_s", "duration_at_most_s", "gpus_at_most", "nodes_at_most", "memory_at_most_mib", "without_nvlink",
     "without_level", "without_rule", "without_anti_affinity", "without_with", "without_neighbours", "without_group",
     "until_ms", "window_from_ms", "window_until_ms", "start_by_ms", "start_by_at_least_ms", "expected_from_ms", "rules",
+    "earliest_domain", "earliest_at_ms",
     "group", "level", "running", "kept_away_by", "jobs_ahead", "gpus_taken", "field", "limit",
 })  # fmt: skip
 
 JOBS = ("first", "held_for", "victim")  # numbers that are ids of jobs
 WORDS = {
     "need": "needs", "best_domain": "nearest", "best_free": "free there", "short": "missing",
-    "earliest_domain": "enough free on", "first": "the first of them", "need_nodes": "nodes needed",
+    "first": "the first of them", "need_nodes": "nodes needed",
     "ready_nodes": "nodes ready", "short_nodes": "nodes missing",
 }  # fmt: skip
 
@@ -138,7 +139,7 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
     return {
         JobState.HELD: "Held by its owner: it does not start until it is released.",
         JobState.DISPATCHING: f"Granted {gpus} of {where}; waiting for the node to take it.",
-        JobState.PREEMPTING: "Saving a checkpoint and leaving its GPUs; its timeline says why.",
+        JobState.PREEMPTING: job["reasons"][0]["message"] if job["reasons"] else "",
         JobState.CANCELLING: "Being cancelled: its node was asked to stop it.",
         JobState.TIMED_OUT: f"Stopped after {ran}: its time limit of {limit(job['max_duration'])} had passed.",
         JobState.CANCELLED: f"Cancelled after running for {ran}." if ran else "Cancelled before it started.",
@@ -162,13 +163,8 @@ def at_stake(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: d
 def _pairs(numbers: Mapping[str, Any], names: Mapping[str, str]) -> list[dict[str, Any]]:
     """The numbers of a reason as people read them; an instant (``..._ms``) as a time, a job by its name."""
     pairs: list[dict[str, Any]] = []
-    by = numbers.get("earliest_at_ms")
     for key, value in numbers.items():
-        if key == "earliest_at_ms":
-            continue
-        if key == "earliest_domain":
-            pairs.append({"word": key, "value": value, "at": None if by is None else _moment(by)})
-        elif key in JOBS:
+        if key in JOBS:
             known = names.get(value)
             pairs.append({"word": key, "value": known or "a job of another project", "job": value if known else None})
         elif key.endswith("_mib"):

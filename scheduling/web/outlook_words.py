@@ -183,7 +183,9 @@ def _verdict(found: Planned) -> str:
         return "It would start within a minute."
     if _is_one(found.start) or _is_near(found.start):
         return f"It would wait about {at}."
-    return f"It would wait between {low} and {high}." if found.start.low > found.as_of else f"It would wait up to {high}."
+    return (
+        f"It would wait between {low} and {high}." if found.start.low > found.as_of else f"It would wait up to {high}."
+    )
 
 
 def _minutes(wait: timedelta) -> str:

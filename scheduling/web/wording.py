@@ -21,9 +21,14 @@ def duration(seconds: float | None) -> str:
 
 
 def limit(seconds: float) -> str:
-    """A limit as somebody would write it: ``4h``, ``7d``, ``1h 30m``."""
-    text = duration(seconds)
-    return text.split(" ")[0] if " 00" in text else text
+    """A limit as somebody would write it: ``4h``, ``7d``, ``1h 30m``, ``45 s``. Exact, since it may be the largest that
+    is accepted."""
+    rest, parts = int(seconds), []
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s")):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts) if len(parts) > 1 or seconds >= 60 else f"{int(seconds)} s"
 
 
 def size(count: int) -> str:

@@ -1,4 +1,4 @@
-// The form: only the fields of the chosen strategy, only the priorities of the chosen queue.
+// The form: only the fields of the chosen strategy, only the priorities of the chosen queue and project.
 
 const form = document.querySelector("form.form");
 
@@ -13,15 +13,18 @@ function strategy() {
 }
 
 function priorities() {
-  const queue = form.elements.queue.value;
+  const { queue, project } = form.elements;
   const select = form.elements.priority;
-  for (const option of select.options) option.disabled = !option.dataset.queues.split(" ").includes(queue);
+  for (const option of select.options) {
+    const { queues, projects } = option.dataset;
+    option.disabled = !queues.split(" ").includes(queue.value) || !projects.split(" ").includes(project.value);
+  }
   if (select.selectedOptions[0]?.disabled) select.value = "Normal";
 }
 
 form.addEventListener("change", (event) => {
   if (event.target.name === "strategy") strategy();
-  if (event.target.name === "queue") priorities();
+  if (["queue", "project"].includes(event.target.name)) priorities();
 });
 form.addEventListener("submit", (event) => {
   if (form.dataset.sent) event.preventDefault();

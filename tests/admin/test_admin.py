@@ -28,9 +28,7 @@ def boss() -> Client:
 
 
 def world():
-    who = b.people()
-    b.node("n1")
-    return b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    return b.busy_lab()[1]
 
 
 @pytest.mark.parametrize("page", OURS)

@@ -82,9 +82,17 @@ class World:
 
 def world(*, node: bool = True) -> World:
     """The world of most tests."""
+    if node:
+        lab = b.lab()
+        return World(lab.who, lab.node_token, lab.models)
     who = b.people()
-    node_token = b.node("n1") if node else ""
-    return World(who, node_token, [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    return World(who, "", [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+
+
+def busy_world() -> tuple[World, b.Running]:
+    """The world of most tests, with a merge of alice's running on 2 of the 4 GPUs."""
+    lab, run = b.busy_lab()
+    return World(lab.who, lab.node_token, lab.models), run
 
 
 def problem(response: Any, status: int, code: str | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from scheduling.api import uploads
 from scheduling.api.shapes.artifacts import ArtifactShape
 from scheduling.models import Artifact
 from tests import builders as b
-from tests.api.calls import Caller, error, fetched, problem, sha, world
+from tests.api.calls import Caller, busy_world, error, fetched, problem, sha, world
 
 pytestmark = pytest.mark.django_db
 
@@ -233,8 +233,7 @@ def test_artifacts_are_listed_filtered_and_shaped_as_documented():
 
 
 def test_lineage_names_the_models_a_merge_was_made_from():
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     made = b.output(run)
     b.finished(run, artifacts=[made])
     lineage = w.alice.get(f"artifacts/{made}/lineage/").json()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from scheduling.core.fields import KNOWN
 from scheduling.models import Job
 from tests import builders as b
 from tests.api.calls import error, problem, world
@@ -152,6 +154,18 @@ def test_every_fault_is_told_at_once():
         "colour",
         "params.t",
     }
+
+
+@pytest.mark.parametrize("value", [None, True, False, [None, True], {"required": [None], "group": None, "level": True}])
+def test_no_refusal_speaks_python(value: Any):
+    errors = problem(world().alice.post("jobs/plan/", dict.fromkeys(KNOWN, value)), 422)["errors"]
+    assert not re.search(r"\b(None|True|False)\b", " ".join(e["message"] for e in errors))
+
+
+def test_an_empty_body_is_refused_with_the_limit_of_each_field_that_is_missing():
+    found = problem(world().alice.post("jobs/", {}), 422)["errors"]
+    assert [(e["field"], e["limit"]) for e in found] == [("kind", ["command", "merge"]), ("gpu_count", GROUP)]
+    assert found[1]["message"] == "say how many GPUs the job needs, a whole number from 1 to 4"
 
 
 def test_a_refused_job_is_stored_and_its_id_is_told():

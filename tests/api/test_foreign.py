@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import builders as b
-from tests.api.calls import world
+from tests.api.calls import busy_world, world
 
 pytestmark = pytest.mark.django_db
 
@@ -16,8 +16,7 @@ JOB_ROUTES += [("POST", r) for r in ("cancel/", "hold/", "release/", "clone/")]
 
 @pytest.mark.parametrize(("method", "rest"), JOB_ROUTES, ids=lambda value: value)
 def test_a_foreign_job_reads_like_a_missing_one(method: str, rest: str):
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     bob = w.caller("bob")
     foreign, missing, malformed = (bob(method, f"jobs/{j}/{rest}") for j in (run.job, MISSING, "nonsense"))
     assert foreign.status_code == 404
@@ -35,14 +34,12 @@ def test_a_foreign_artifact_reads_like_a_missing_one(rest: str):
 
 
 def test_an_unpublished_output_of_a_running_attempt_is_not_there_yet():
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     assert w.alice.get(f"artifacts/{b.output(run)}/").status_code == 404
 
 
 def test_a_gpu_held_by_a_foreign_job_is_busy_and_nothing_more():
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     theirs, ours = (w.caller(n).get(f"pool/gpus/{run.gpus[0]}/").json() for n in ("bob", "alice"))
     assert (theirs["busy"], theirs["job"]) == (True, None)
     assert ours["job"]["id"] == run.job

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests import builders as b
-from tests.api.calls import problem, world
+from tests.api.calls import busy_world, problem, world
 from tests.services.sick_gpus import HOT, fails, report
 
 pytestmark = pytest.mark.django_db
@@ -36,8 +35,7 @@ def test_a_gpu_is_retired_and_returned_and_each_twice_is_the_same():
 
 
 def test_a_gpu_with_a_job_is_not_retired_and_the_answer_says_what_to_do():
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     told = problem(w.caller("admin").post(f"pool/gpus/{run.gpus[0]}/retire/"), 409, "gpu_busy")
     assert "wait for its end, or cancel it" in told["detail"]
 

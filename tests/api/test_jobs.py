@@ -11,7 +11,7 @@ from django.db import connection
 from scheduling.api.shapes.jobs import JobShape
 from scheduling.models import Job
 from tests import builders as b
-from tests.api.calls import Caller, error, problem, token, world
+from tests.api.calls import Caller, busy_world, error, problem, token, world
 
 pytestmark = pytest.mark.django_db
 
@@ -190,8 +190,7 @@ def test_a_job_is_held_released_and_cancelled_and_each_twice_is_the_same():
 
 
 def test_a_verb_that_makes_no_sense_is_409_with_the_state():
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     assert problem(w.alice.post(f"jobs/{run.job}/hold/"), 409, "wrong_state")["state"] == "RUNNING"
     b.finished(run, "FAILED", exit_code=1)
     assert problem(w.alice.post(f"jobs/{run.job}/cancel/"), 409, "wrong_state")["state"] == "FAILED"
@@ -199,8 +198,7 @@ def test_a_verb_that_makes_no_sense_is_409_with_the_state():
 
 @pytest.mark.parametrize(("query", "body"), [("?force=true", None), ("", {"force": True})], ids=["query", "body"])
 def test_a_cancel_by_force_leaves_no_grace(query: str, body: Any):
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     assert w.alice.post(f"jobs/{run.job}/cancel/{query}", body).json()["state"] == "CANCELLING"
     wanted = b.beat(now=b.later(1))["desired"][0]
     assert wanted["action"] == "kill"
@@ -252,8 +250,7 @@ def test_what_comes_later_is_not_there(path: str):
 
 
 def test_the_timeline_is_paged_oldest_first():
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     events = w.alice.get(f"jobs/{run.job}/events/").json()
     assert events["results"][0]["type"] == "submitted"
     assert events["next"] is None
@@ -263,8 +260,7 @@ def test_the_timeline_is_paged_oldest_first():
 
 
 def test_the_runs_and_series_of_a_job():
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     b.beat(
         reports=[
             {"type": "metric", "attempt": run.attempt, "epoch": run.epoch, "name": "loss", "step": 1, "value": 0.5}
@@ -276,8 +272,7 @@ def test_the_runs_and_series_of_a_job():
 
 
 def with_log(text: str) -> tuple[Caller, str]:
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     b.beat(reports=[{"type": "logs", "attempt": run.attempt, "epoch": run.epoch, "offset": 0, "text": text}])
     return w.alice, run.job
 

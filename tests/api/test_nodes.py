@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from scheduling.models import Artifact, Event, Job, NodeLive
 from scheduling.services.pool import timings
 from tests import builders as b
-from tests.api.calls import Caller, World, error, fetched, problem, sha, world
+from tests.api.calls import Caller, World, busy_world, error, fetched, problem, sha, world
 
 pytestmark = pytest.mark.django_db
 
@@ -31,8 +31,8 @@ def beat(caller: Caller, **changed: Any) -> Any:
 
 
 def started() -> tuple[World, b.Running, Caller]:
-    w = world()
-    return w, b.running(w.who["alice"], w.models), w.node
+    w, run = busy_world()
+    return w, run, w.node
 
 
 def test_a_node_registers_and_is_told_the_timings():

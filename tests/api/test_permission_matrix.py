@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from tests import builders as b
-from tests.api.calls import Caller, World, token, world
+from tests.api.calls import Caller, World, busy_world, token
 
 pytestmark = pytest.mark.django_db
 
@@ -101,13 +100,13 @@ def test_every_route_has_its_row():
     assert set(routes()) == PEOPLE.keys() | NODES.keys()
 
 
-def filled(w: World, path: str) -> str:
-    """The address for things of alice's project."""
-    run = b.running(w.who["alice"], w.models)
+def world_of(path: str) -> tuple[World, str]:
+    """A world, and the address for things of alice's project in it."""
+    w, run = busy_world()
     files = [{"path": "config.json", "size": 2}]
     upload = w.alice.post("artifacts/", {"name": "m", "project": "alpha", "files": files}).json()["upload"]
-    return path.format(job=run.job, node="n1", gpu=run.gpus[0], artifact=w.models[0], path="config.json", upload=upload,
-                       token="0" * 16, attempt=run.attempt, window=7)  # fmt: skip
+    return w, path.format(job=run.job, node="n1", gpu=run.gpus[0], artifact=w.models[0], path="config.json",
+                          upload=upload, token="0" * 16, attempt=run.attempt, window=7)  # fmt: skip
 
 
 def called(caller: Caller, method: str, path: str) -> int:
@@ -117,8 +116,7 @@ def called(caller: Caller, method: str, path: str) -> int:
 
 @pytest.mark.parametrize(("method", "path"), list(PEOPLE), ids=lambda value: value)
 def test_people(method: str, path: str):
-    w = world()
-    address = filled(w, path)
+    w, address = world_of(path)
     member, stranger, _admin = PEOPLE[method, path]
     got = {
         "nobody": called(Caller(), method, address),
@@ -139,14 +137,13 @@ def test_people(method: str, path: str):
 
 @pytest.mark.parametrize(("method", "path"), list(PEOPLE), ids=lambda value: value)
 def test_the_admin(method: str, path: str):
-    w = world()
-    assert called(Caller(token(w.who["admin"], "admin")), method, filled(w, path)) == PEOPLE[method, path][2]
+    w, address = world_of(path)
+    assert called(Caller(token(w.who["admin"], "admin")), method, address) == PEOPLE[method, path][2]
 
 
 @pytest.mark.parametrize(("method", "path"), list(NODES), ids=lambda value: value)
 def test_nodes(method: str, path: str):
-    w = world()
-    address = filled(w, path)
+    w, address = world_of(path)
     people = [Caller(), w.alice, w.caller("bob"), Caller(token(w.who["admin"], "admin")), Caller(session="alice")]
     assert [called(c, method, address) for c in people] == [401] * 5
     assert called(w.node, method, address) == NODES[method, path]

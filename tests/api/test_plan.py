@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from scheduling.api.shapes import plan as shapes
@@ -115,6 +117,20 @@ def test_a_waiting_job_tells_why_when_and_what_would_help():
     assert [change["fields"] for change in found["alternatives"]] == [{"gpu_count": 2}]
 
 
+def test_reasons_and_estimate_tell_the_same_instant(monkeypatch):
+    # The answer is of 12:20:01, and a job that no pass has seen yet will have the free GPUs for an hour.
+    w = world()
+    b.running(w.who["alice"], w.models, gpu_count=2)
+    job = b.submitted(w.who["alice"], w.body(gpu_count=4))
+    b.ticked()
+    b.submitted(w.who["alice"], w.body(gpu_count=2, priority="High"), now=b.later(1200))
+    monkeypatch.setattr("scheduling.api.door.now", lambda: b.later(1201))
+    found = w.alice.get(f"jobs/{job}/").json()
+    numbers = next(reason["numbers"] for reason in found["reasons"] if "earliest_at_ms" in reason["numbers"])
+    assert found["estimated_start"]["low"] == "2026-03-02T13:21:00Z"
+    assert datetime.fromtimestamp(numbers["earliest_at_ms"] / 1000, UTC) == datetime(2026, 3, 2, 13, 21, tzinfo=UTC)
+
+
 def test_a_list_of_jobs_does_not_ask_when_each_of_them_starts(monkeypatch):
     alice, _ = waiting()
     monkeypatch.setattr(outlook, "Outlook", None)
@@ -142,7 +158,25 @@ def test_an_operator_replays_the_queue_with_a_node_more(played_here):
     assert found.keys() == shapes.ReplayShape().fields.keys()
     assert found["before"].keys() == shapes.SideShape().fields.keys()
     assert found["jobs"][0].keys() == shapes.MovedJobShape().fields.keys()
+    assert (found["after"]["again"], found["stopped"], found["notes"]) == (
+        {"jobs": 0, "started": 0, "mean_wait_s": None, "p95_wait_s": None}, [], [],
+    )  # fmt: skip
     assert (found["before"]["mean_wait_s"], found["after"]["mean_wait_s"], found["sooner"]) == (3600.0, 0.0, 1)
+
+
+def test_a_replay_lists_whom_it_stops_with_exactly_the_documented_members(played_here):
+    waiting()
+    admin = Caller(token(b.people()["admin"], "admin"))
+    (row,) = admin.post("plan/replay/", {"faults": [{"node": "n1", "back_after_s": 60}]}).json()["stopped"]
+    assert row.keys() == shapes.StoppedJobShape().fields.keys()
+    assert (row["name"], row["stops_before"], row["stops_after"]) == ("slerp-a-b", 0, 1)
+
+
+def test_a_policy_of_null_is_no_object():
+    world()
+    admin = Caller(token(b.people()["admin"], "admin"))
+    found = error(admin.post("plan/replay/", {"policy": None}), 422, "policy", "not_an_object")
+    assert found["message"] == 'policy must be an object like {"half_life_s": 86400}, not null'
 
 
 def test_a_replay_with_an_unknown_change_names_the_nearest():

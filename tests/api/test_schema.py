@@ -8,7 +8,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from scheduling.api.shapes import nodes, pool
 from tests import builders as b
-from tests.api.calls import Caller, world
+from tests.api.calls import Caller, busy_world, world
 
 pytestmark = pytest.mark.django_db
 
@@ -40,8 +40,7 @@ def test_the_page_of_the_schema_loads_nothing_from_elsewhere():
 
 
 def test_the_pools_answers_have_exactly_the_documented_members():
-    w = world()
-    run = b.running(w.who["alice"], w.models)
+    w, run = busy_world()
     whole = w.alice.get("pool/").json()
     assert whole.keys() == pool.PoolShape().fields.keys()
     assert whole["scheduler"].keys() == pool.SchedulerShape().fields.keys()

@@ -74,6 +74,12 @@ def test_a_token_needs_a_list_of_scopes(scopes: Any):
     error(Caller(session="alice").post("tokens/", {"name": "x", "scopes": scopes}), 422, "scopes", "required")
 
 
+def test_a_scope_of_null_is_called_null():
+    world(node=False)
+    answer = Caller(session="alice").post("tokens/", {"name": "x", "scopes": [None]})
+    assert error(answer, 422, "scopes.0", "unknown_scope")["message"] == "there is no scope null"
+
+
 def test_a_token_can_not_give_a_scope_that_it_lacks():
     w = world(node=False)
     answer = w.caller("alice", "jobs:read").post("tokens/", {"name": "x", "scopes": ["jobs:read", "jobs:submit"]})

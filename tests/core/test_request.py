@@ -328,7 +328,8 @@ def test_a_duration_above_the_queues_cap_is_refused_with_the_cap():
 
 def test_a_duration_a_part_of_a_second_above_the_cap_is_refused_as_it_was_written():
     assert the_error(max_duration=604_800.25).message == (
-        "max_duration may be at most 604800 seconds in queue merge, and 604800.25 counts as 604801 seconds: ask for less"
+        "max_duration may be at most 604800 seconds in queue merge, and 604800.25 counts as 604801 seconds: "
+        "ask for less"
     )
 
 

@@ -22,6 +22,9 @@ PATIENCE_S = 15.0
 @database_sync_to_async
 def world(**kw: Any) -> SimpleNamespace:
     """People, node n1, and two models of alpha."""
+    if not kw:
+        lab = b.lab()
+        return SimpleNamespace(**lab.who, models=lab.models)
     who = b.people()
     b.node("n1", **kw)
     alice = who["alice"]

@@ -26,9 +26,9 @@ class World:
     """One node of four GPUs, alice's Low job on all of them since noon, and admin who may ask for Critical."""
 
     def __init__(self, *, gpu_count: int = 4, **kw) -> None:
-        self.who = b.people()
-        b.node("n1")
-        self.models = [b.model(self.who["alice"], "a", 1), b.model(self.who["alice"], "b", 2)]
+        lab = b.lab()
+        self.who = lab.who
+        self.models = lab.models
         self.victim = b.running(self.who["alice"], self.models, priority="Low", gpu_count=gpu_count, **kw)
 
     def critical(self, seconds: float, **kw) -> str:
@@ -315,10 +315,15 @@ def test_the_third_eviction_of_one_job_by_another_from_the_same_gpus_within_an_h
             Job.objects.filter(pk=job).update(state=JobState.QUEUED)
     assert state(world.victim.job) == "RUNNING"
     assert Job.objects.get(pk=job).no_evict_until == b.later(300 + 3600)
-    assert "for an hour it evicts nobody" in messages(job, "eviction_loop")[0]
+    assert messages(job, "eviction_loop") == [
+        "it was to evict the same job from the same GPUs a third time within an hour: for an hour it evicts nobody"
+    ]
     world.tick(303)
-    assert (state(world.victim.job), [a["code"] for a in SchedulerState.objects.get().alarms]) == (
-        "RUNNING", ["EVICTION_LOOP"],
+    (alarm,) = SchedulerState.objects.get().alarms
+    assert (state(world.victim.job), alarm["code"], alarm["message"]) == (
+        "RUNNING", "EVICTION_LOOP",
+        "1 job was to evict the same job from the same GPUs a third time within an hour and may evict nobody for an "
+        "hour: look at why it does not stay on them.",
     )  # fmt: skip
 
 
@@ -357,6 +362,26 @@ def test_the_time_of_resuming_is_given_back_as_lost_to_what_made_it_resume():
     b.finished(run, "SUCCEEDED", now=b.later(200))
     lost = LostWork.objects.get(attempt_id=run.attempt)
     assert (lost.cause, lost.redo_since, lost.gpu_ms) == ("preempt", None, 4 * 10_000)
+    assert balances.rebuild(b.later(201)) == 0
+
+
+def test_time_in_which_it_resumed_and_was_asked_to_stop_again_is_given_back_once():
+    world = World()
+    job = world.evicted()
+    world.leaves(130, checkpoint=world.saves(129), step=7)
+    jobs.cancel(job, world.who["admin"], b.later(131))
+    world.tick(133)
+    again = Attempt.objects.get(job_id=world.victim.job, ended_at__isnull=True)
+    run = replace(world.victim, attempt=str(again.pk), epoch=again.epoch)
+    pool.claim("n1", run.attempt, run.epoch, b.later(133))
+    told = {"attempt": run.attempt, "epoch": run.epoch}
+    b.beat("n1", now=b.later(134), reports=[{"type": "started", "pid": 1, **told}])
+    Attempt.objects.filter(pk=again.pk).update(why="drain", asked_at=b.later(140))
+    b.beat("n1", now=b.later(143), reports=[{"type": "progress", "step": 8, "total": 10, **told}])
+    saved = b.output(run, "save", b"{}", now=b.later(149), kind="checkpoint")
+    b.finished(run, "PREEMPTED", why="drain", checkpoint=saved, step=8, now=b.later(150))
+    lost = LostWork.objects.get(attempt_id=run.attempt)
+    assert (lost.redo_since, lost.resume_until, lost.gpu_ms) == (b.later(140), b.later(140), 4 * 17_000)
     assert balances.rebuild(b.later(201)) == 0
 
 

@@ -17,9 +17,8 @@ pytestmark = pytest.mark.django_db
 
 
 def running(**kw):
-    who = b.people()
-    b.node("n1")
-    return b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)], **kw)
+    lab = b.lab()
+    return b.running(lab.who["alice"], lab.models, **kw)
 
 
 # ---------------------------------------------------------------- states
@@ -186,9 +185,8 @@ def test_the_whole_gang_moves():
 
 
 def test_a_grant_that_nobody_claimed_leaves_at_once_and_costs_no_budget():
-    who = b.people()
-    b.node("n1")
-    job = b.submitted(who["alice"], b.merge_body([b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]))
+    lab = b.lab()
+    job = b.submitted(lab.who["alice"], b.merge_body(lab.models))
     b.ticked(b.later(5))
     assert fails({0: HOT})["desired"] == []
     row = Job.objects.get(pk=job)
@@ -196,9 +194,8 @@ def test_a_grant_that_nobody_claimed_leaves_at_once_and_costs_no_budget():
 
 
 def test_a_job_that_has_not_started_yet_is_stopped_and_its_timeline_says_why():
-    who = b.people()
-    b.node("n1")
-    job = b.submitted(who["alice"], b.merge_body([b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]))
+    lab = b.lab()
+    job = b.submitted(lab.who["alice"], b.merge_body(lab.models))
     b.ticked(b.later(5))
     wanted = b.beat(now=b.later(5))["desired"][0]
     pool.claim("n1", wanted["attempt"], wanted["epoch"], b.later(5))

@@ -10,7 +10,7 @@ import pytest
 from scheduling.core.decide import decide
 from scheduling.core.lifecycle import JobState
 from scheduling.core.plan import Plan
-from scheduling.models import Attempt, Job, Node, Project, Queue, SchedulerState, Window
+from scheduling.models import Attempt, Event, Job, Node, Project, Queue, SchedulerState, Window
 from scheduling.services import jobs, pool, tick, windows
 from scheduling.services.kept import Kept
 from scheduling.store import load
@@ -29,8 +29,8 @@ def bare(plan: Plan) -> Plan:
 class House:
     """Two nodes, two people, a scheduler that ticks; and dice for what happens next."""
 
-    def __init__(self, seed: int, *, urgent: bool = False) -> None:
-        self.urgent = urgent
+    def __init__(self, seed: int, *, urgent: bool = False, careful: bool = False) -> None:
+        self.urgent, self.careful = urgent, careful
         self.dice = random.Random(seed)
         self.who = b.people()
         self.nodes = {"n1": 4, "n2": 2}
@@ -41,7 +41,7 @@ class House:
             "bob": [b.model(self.who["bob"], "c", 3, project="beta"), b.model(self.who["bob"], "d", 4, project="beta")],
         }
         self.projects = {"alice": "alpha", "bob": "beta"}
-        Queue.objects.update(grace_s=10)
+        Queue.objects.update(grace_s=10, never_without_checkpoint=careful)
         self.seconds, self.silent = 0.0, set()
         self.ticker = tick.Ticker()
         self.rebuilt = 0
@@ -155,7 +155,7 @@ class House:
         self.seconds += 0.001  # no two jobs are submitted at once: their ids, which nobody can foresee, decide nothing
         rare = [self.reweigh, self.close, self.window, self.count_anew, self.silence]
         usual = [self.submit] * 4 + [self.cancel, self.hold_or_release] + [self.start] * 4 + [self.finish] * 3
-        usual += [self.leave, self.leave, self.save]
+        usual += [self.save] if self.careful else [self.leave, self.leave, self.save]
         self.dice.choice([*usual, *usual, *rare])()
 
     def tick(self) -> tuple[Plan, Plan]:
@@ -172,10 +172,12 @@ class House:
 
 
 @pytest.mark.parametrize(
-    ("seed", "urgent"), [(0, False), (1, True)], ids=["all sorts of jobs", "jobs that evict others"]
+    ("seed", "urgent", "careful"),
+    [(0, False, False), (1, True, False), (5, True, True)],
+    ids=["all sorts of jobs", "jobs that evict others", "jobs that evict none unsaved"],
 )
-def test_at_any_point_of_a_history_the_kept_scheduler_plans_what_one_built_anew_plans(seed, urgent):
-    house = House(seed, urgent=urgent)
+def test_at_any_point_of_a_history_the_kept_scheduler_plans_what_one_built_anew_plans(seed, urgent, careful):
+    house = House(seed, urgent=urgent, careful=careful)
     for _ in range(30):
         for _ in range(house.dice.randint(0, 3)):
             house.something()
@@ -183,13 +185,13 @@ def test_at_any_point_of_a_history_the_kept_scheduler_plans_what_one_built_anew_
         kept, anew = house.tick()
         assert kept == anew
     assert (house.started > 3, house.rebuilt < 30, house.evicted > 0) == (True, True, urgent)
+    assert Event.objects.filter(type="not_saved").exists() == careful
 
 
 @pytest.fixture
 def world():
-    who = b.people()
-    b.node("n1")
-    return who, [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    lab = b.lab()
+    return lab.who, lab.models
 
 
 def seen(kept: Kept, seconds: float, *, epoch: int = 1) -> bool:

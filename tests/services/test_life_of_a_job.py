@@ -13,9 +13,8 @@ pytestmark = pytest.mark.django_db
 
 
 def world():
-    who = b.people()
-    b.node("n1")
-    return who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    lab = b.lab()
+    return lab.who["alice"], lab.models
 
 
 def test_a_merge_goes_from_submission_to_a_published_artifact():

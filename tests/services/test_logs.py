@@ -12,9 +12,7 @@ pytestmark = pytest.mark.django_db
 
 
 def running():
-    who = b.people()
-    b.node("n1")
-    return b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    return b.busy_lab()[1]
 
 
 def say(run, offset, text):

@@ -59,9 +59,7 @@ def test_identity_is_the_uuid_when_indices_are_reordered():
 
 
 def running():
-    who = b.people()
-    b.node("n1")
-    return b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    return b.busy_lab()[1]
 
 
 def test_a_running_attempt_that_the_node_still_holds_is_adopted():

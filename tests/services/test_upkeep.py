@@ -16,9 +16,9 @@ pytestmark = pytest.mark.django_db
 
 
 def ran(seconds: float, *, start: float = 0):
-    who = b.people()
-    b.node("n1")
-    run = b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)], now=b.later(start))
+    lab = b.lab()
+    who = lab.who
+    run = b.running(who["alice"], lab.models, now=b.later(start))
     b.finished(run, "FAILED", exit_code=1, now=b.later(start + seconds))
     return who, run
 
@@ -44,9 +44,7 @@ def test_an_interval_over_midnight_is_split_between_its_days():
 
 
 def test_what_still_runs_counts_up_to_now():
-    who = b.people()
-    b.node("n1")
-    b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    b.busy_lab()
     upkeep.roll_up_usage(b.later(10))
     assert usage() == {("2026-03-02", "alpha", "alice", "merge"): 20_000}
 
@@ -60,9 +58,7 @@ def test_old_events_go_and_the_newest_stays(settings):
 
 
 def test_progress_ticks_go_after_an_hour():
-    who = b.people()
-    b.node("n1")
-    run = b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    run = b.busy_lab()[1]
     b.beat(reports=[{"type": "progress", "attempt": run.attempt, "epoch": run.epoch, "step": 1, "total": 2}])
     b.finished(run, "FAILED", exit_code=1)
     upkeep.retain_events(b.later(3700))

@@ -13,9 +13,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def world():
-    who = b.people()
-    b.node("n1")
-    return who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    lab = b.lab()
+    return lab.who["alice"], lab.models
 
 
 def state(job: str) -> str:

@@ -13,6 +13,7 @@ from scheduling.services.replay import TooLong, Unplayable
 from scheduling.simulation.comparison import Difference, compare
 from scheduling.store import load
 from tests import builders as b
+from tests.services.test_eviction import World
 
 EMPTY = Snapshot(0, DEFAULT_POLICY, Pool((Node("n1", "r1"),), (Gpu("g0", "n1", 0, "A100", 81_920),)))
 
@@ -33,6 +34,12 @@ def busy(who):
     first = b.submitted(who["alice"], b.merge_body(hers, gpu_count=4), now=b.later(1))
     second = b.submitted(who["bob"], b.merge_body(his, gpu_count=4, project="beta"), now=b.later(2))
     return {"first": first, "second": second, "models": hers}
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Replays are played in this process, which needs no other one to start."""
+    monkeypatch.setattr(replay, "apart", lambda change, limit_s: compare(change))
 
 
 def change(body, who, seconds=10):
@@ -82,6 +89,55 @@ def test_one_job_more_starts_behind_the_others_and_moves_those_behind_it(who, bu
     assert all(after - before == 3600 for before, after in starts(found).values())
 
 
+def test_a_running_job_that_is_evicted_is_listed_with_its_wait_and_its_end(who, busy):
+    found = played(
+        {"job": b.merge_body(busy["models"], gpu_count=4, priority="Critical", purpose="regression_gate")}, who
+    )
+    (stopped,) = found.stopped
+    # The Critical one runs for an hour from 10 s on, then the one of beta, since alpha has had the GPUs; of alpha what
+    # was stopped is the oldest. It restores for a minute.
+    assert (stopped.before.times, stopped.after.times) == (0, 1)
+    assert (stopped.before.waits_again_s, stopped.after.waits_again_s) == (0.0, 7200.0)
+    assert stopped.after.ends_ms - stopped.before.ends_ms == (7200 + 60) * 1000
+    assert (found.before.again.jobs, found.after.again.jobs, found.after.again.mean_wait_s) == (0, 1, 7200.0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"faults": [{"node": "n1", "after_s": 600, "back_after_s": 1200}, {"node": "n1", "after_s": 1500}]},
+        {"remove_nodes": ["n1"], "add_nodes": []},
+        {"add_nodes": [{"like": "n1", "count": 1}], "faults": [{"node": "n1", "after_s": 60}]},
+    ],
+)
+def test_the_stops_and_waits_of_the_jobs_listed_add_up_to_those_of_the_future(who, busy, body):
+    found = played(body, who)
+    for future, sides in ((found.before, [each.before for each in found.stopped]),
+                          (found.after, [each.after for each in found.stopped])):  # fmt: skip
+        stopped = [each for each in sides if each.times]
+        waits = [each.waits_again_s for each in stopped if each.waits_again_s is not None]
+        assert sum(each.times for each in sides) == future.preemptions + future.interrupted
+        assert (len(stopped), len(waits)) == (future.again.jobs, future.again.started)
+        assert sum(waits) == pytest.approx((future.again.mean_wait_s or 0) * future.again.started, abs=0.01)
+
+
+@pytest.mark.django_db
+def test_an_eviction_under_way_counts_in_both_futures():
+    world = World()
+    world.evicted()
+    found = compare(change({"add_nodes": [{"like": "n1", "count": 1}]}, world.who, seconds=101))
+    assert [(each.job, each.before.times, each.after.times) for each in found.stopped] == [(world.victim.job, 1, 1)]
+    assert (found.before.preemptions, found.after.preemptions) == (1, 1)
+    # Its own GPUs go to the Critical job; on the new node it goes on at once.
+    assert found.stopped[0].after.waits_again_s < found.stopped[0].before.waits_again_s
+
+
+def test_who_was_stopped_is_named_to_those_who_may_know_of_it(who, busy, here):
+    rows = [replay.replay({"remove_nodes": ["n1"]}, who[name], b.later(10))["stopped"] for name in ("alice", "bob")]
+    assert [[row["name"] for row in each] for each in rows] == [["slerp-a-b"], [None]]
+    assert (rows[0][0]["stops_after"], rows[0][0]["waits_again_after_s"], rows[0][0]["ends_after"]) == (1, None, None)
+
+
 def test_the_classes_of_both_futures_are_told_apart(who, busy):
     b.submitted(who["alice"], b.merge_body(busy["models"], gpu_count=4, priority="High"), now=b.later(3))
     found = played({"add_nodes": [{"like": "n1", "count": 1}]}, who)
@@ -124,13 +180,42 @@ def test_the_classes_of_both_futures_are_told_apart(who, busy):
         ({"faults": [{"node": "n1", "back_after_s": "1h"}]}, "faults.0.back_after_s", "bad_fault"),
         ({"faults": [{"node": "n1", "after": 5}]}, "faults.0.after", "unknown_field"),
         ({"job": "merge"}, "job", "not_an_object"),
+        ({"policy": None}, "policy", "not_an_object"),
+        ({"add_nodes": None}, "add_nodes", "not_a_list"),
+        ({"remove_nodes": None}, "remove_nodes", "not_a_list"),
+        ({"faults": None}, "faults", "bad_faults"),
+        ({"job": None}, "job", "not_an_object"),
+        ({"policy": {"project_weights": {"beta": 2}}}, "policy.project_weights.beta", "unknown_name"),
+        ({"policy": {"user_weights": {"beta/bob": 2}}}, "policy.user_weights.beta/bob", "unknown_name"),
+        ({"policy": {"billing": {"A10": 2}}}, "policy.billing.A10", "unknown_name"),
     ],
 )
 def test_a_change_that_can_not_be_made_is_refused_once_by_the_whole_path_of_its_field(body, field, code):
     found = replay.change_of(body, EMPTY, None, b.NOON)
     assert isinstance(found, Unplayable)
     assert [(error["field"], error["code"]) for error in found.errors] == [(field, code)]
-    assert field.removeprefix("policy.") in found.errors[0]["message"] or code == "unknown_field"
+    assert field.removeprefix("policy.") in found.errors[0]["message"] or code in ("unknown_field", "unknown_name")
+
+
+@pytest.mark.parametrize("field", replay.FIELDS)
+def test_a_null_is_called_by_its_name_in_json(field):
+    found = replay.change_of({field: None}, EMPTY, None, b.NOON)
+    assert found.errors[0]["message"].endswith(", not null")
+
+
+def test_a_weight_of_whom_there_is_not_is_refused_with_who_there_is(who):
+    found = change({"policy": {"project_weights": {"alhpa": 2, "beta": 3}}}, who)
+    assert [(error["field"], error["message"], error["limit"]) for error in found.errors] == [
+        ("policy.project_weights.alhpa", "policy.project_weights names 'alhpa' (did you mean 'alpha'?), and there is "
+         "no such project; known are alpha, beta", ["alpha", "beta"])
+    ]  # fmt: skip
+
+
+def test_a_rule_that_no_replay_asks_for_is_noted(who, busy, here):
+    body = {"policy": {"queues": {"merge": {"max_duration_cap_s": 60}}}}
+    assert replay.replay(body, who["admin"], b.later(10))["notes"] == [
+        "queues.merge.max_duration_cap_s of the policy changes nothing here: it is a rule for jobs that are submitted"
+    ]
 
 
 def test_a_change_with_several_faults_tells_them_all():

@@ -15,23 +15,23 @@ OPENB = Path(__file__).parent.parent / "data" / "openb_excerpt_nodes.csv"
 
 
 def test_a_text_of_two_parts_makes_nodes_of_two_sizes():
-    sizes = Counter(len(gpus) for gpus in cluster("8x3, 2x4").by_node.values())
+    sizes = Counter(len(gpus) for gpus in cluster("8x3, 2x4").pool.by_node.values())
     assert sizes == {8: 3, 2: 4}
 
 
 def test_the_nodes_of_a_text_have_one_rack_one_nvlink_group_each_and_memory_without_limit():
-    pool = cluster("4x2")
+    pool = cluster("4x2").pool
     assert {node.rack_id for node in pool.nodes} == {"rack"}
     assert [len(gpus) for gpus in pool.by_group.values()] == [4, 4]
     assert {gpu.memory_mib for gpu in pool.gpus} == {UNLIMITED_MIB}
 
 
 def test_a_part_may_state_the_type_of_its_gpus():
-    assert Counter(gpu.model for gpu in cluster("80x1:zewura,24x2:zegox").gpus) == {"zewura": 80, "zegox": 48}
+    assert Counter(gpu.model for gpu in cluster("80x1:zewura,24x2:zegox").pool.gpus) == {"zewura": 80, "zegox": 48}
 
 
 def test_only_a_cluster_that_states_types_can_hold_a_wish_for_one_against_anybody():
-    assert (says_types(cluster("8x1")), says_types(cluster("8x1,8x1:A100"))) == (False, True)
+    assert (says_types(cluster("8x1").pool), says_types(cluster("8x1,8x1:A100").pool)) == (False, True)
 
 
 @pytest.mark.parametrize("spec", ["8x", "8", "8x2;2x4", "8x2,", "8x2,x", "8x2:", "8X2", "８x2", "nodes.csv"])
@@ -40,10 +40,26 @@ def test_a_text_that_is_neither_a_cluster_nor_a_file_is_refused_with_how_to_writ
         cluster(spec)
 
 
-@pytest.mark.parametrize("spec", ["0x4", "8x0", "1025x1", "8x100001"])
-def test_a_part_out_of_range_is_refused_with_the_range(spec):
-    with pytest.raises(ClusterError, match="1 to 1024 GPUs on each of 1 to 100000 nodes"):
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("0x4", "'0x4' in --nodes '0x4' asks for 0 GPUs on each node; ask for 1 to 1024"),
+        ("8x2,8x0", "'8x0' in --nodes '8x2,8x0' asks for 0 nodes; ask for 1 to 100000"),
+        ("1025x1", "asks for 1025 GPUs on each node; ask for 1 to 1024"),
+        ("8x100001", "asks for 100001 nodes; ask for 1 to 100000"),
+    ],
+)
+def test_a_part_out_of_range_is_refused_with_the_number_and_its_range(spec, words):
+    with pytest.raises(ClusterError, match=words):
         cluster(spec)
+
+
+def test_columns_and_nodes_that_change_nothing_are_told(tmp_path):
+    path = written(tmp_path, "node,gpus,cpus,mem_gb", "n,2,64,", "m,0,64,")
+    assert cluster(str(path)).idle == (
+        "the column cpus of the nodes is not used: only GPUs are counted",
+        "1 node has 0 gpus: no job can run there",
+    )
 
 
 def test_a_file_of_nodes_gives_types_memory_and_sizes():

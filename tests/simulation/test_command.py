@@ -60,6 +60,53 @@ def test_a_policy_file_changes_what_happens(tmp_path):
     assert changed != json.loads(printed("--json", **tight))["details"]["digest"]
 
 
+ALL_SAID = """\
+job_id,submit_s,duration_s,gpus,gpu_type,gpu_mem_gb,gpu_milli,cpus,class,status,req_walltime_s,project
+a,0,100,8,V100,16,,4,LS,ok,200,alpha
+b,1,100,1,,,460,4,LS,ok,200,alpha
+c,1,100,0,,,,4,LS,ok,200,alpha
+d,1,,4,,,,4,LS,ok,200,alpha
+"""
+
+
+def test_the_table_says_how_many_rows_are_no_jobs_and_why(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text(ALL_SAID)
+    line = next(line for line in printed(nodes="8x2", jobs=path).splitlines() if line.startswith("left_out"))
+    assert line.split(maxsplit=2)[1:] == [
+        "2",
+        "rows of the trace that are no jobs: 1 without GPUs (gpus empty, 0 or less), 1 without run time (duration_s "
+        "likewise)",
+    ]
+
+
+def test_what_of_the_input_changes_nothing_is_said_beside_the_table_and_in_the_object(tmp_path):
+    jobs, policy = tmp_path / "jobs.csv", tmp_path / "policy.json"
+    jobs.write_text(ALL_SAID)
+    policy.write_text(json.dumps({"project_weights": {"alhpa": 2}, "queues": {"merge": {"grace_s": 4}}}))
+    err = io.StringIO()
+    call_command("simulate", "--nodes=8x2", f"--jobs={jobs}", f"--policy={policy}", stdout=io.StringIO(), stderr=err)
+    notes = json.loads(printed("--json", f"--policy={policy}", nodes="8x2", jobs=jobs))["details"]["notes"]
+    assert err.getvalue().splitlines() == [f"note: {note}" for note in notes]
+    assert notes == [
+        "1 job asks for a gpu_type, and the cluster states none: any GPU is taken for it; write types like "
+        "8x10:A100, or name a file of nodes",
+        "1 job asks for gpu_mem_gb, and the cluster states no memory: every GPU has enough; name a file of nodes with "
+        "gpu_mem_gb",
+        "1 job asks for a part of a GPU (gpu_milli below 1000): each takes a whole one",
+        "the column class is not used: all jobs are Normal (--classes none)",
+        "the columns cpus, status are not used: only GPUs are counted, and jobs run for duration_s",
+        "the column req_walltime_s is not used: it is for --estimates requested",
+        "project_weights of the policy names 'alhpa' (did you mean 'alpha'?), which is no project of the jobs: it "
+        "changes nothing",
+        "queues.merge.grace_s of the policy changes nothing here: evicted jobs save for --save-s",
+    ]
+
+
+def test_where_all_input_counts_nothing_is_noted():
+    assert json.loads(printed("--json"))["details"]["notes"] == []
+
+
 WRONG = [
     (["--estimates=requested"], "philly_excerpt_jobs.csv, line 2, column req_walltime_s: is empty; --estimates"),
     (["--estimates=guess"], "argument --estimates: invalid choice: 'guess' (choose from 'oracle', 'requested')"),
@@ -132,7 +179,7 @@ def test_the_same_happens_whatever_the_hash_seed(seed, tmp_path):
         "from scheduling.simulation.cluster import cluster; from scheduling.simulation.queueing import queue_jobs;"
         "from scheduling.simulation.workload import read_trace; from scheduling.simulation.world import simulate;"
         f"jobs = queue_jobs(read_trace(Path({str(PHILLY)!r})), P, classes='hash');"
-        "print(simulate(jobs, cluster('8x2,2x4'), P).digest())"
+        "print(simulate(jobs, cluster('8x2,2x4').pool, P).digest())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True

@@ -34,6 +34,12 @@ def test_a_patch_changes_what_it_names_and_nothing_else(patch, changes):
     assert patched(DEFAULT_POLICY, patch) == replace(DEFAULT_POLICY, **changes)
 
 
+def test_weights_by_name_keep_those_that_the_patch_does_not_name():
+    old = replace(DEFAULT_POLICY, project_weights={"a": 1.0, "b": 2.0}, billing={"A100": 4.0})
+    found = patched(old, {"project_weights": {"a": 3}})
+    assert (found.project_weights, found.billing) == ({"a": 3.0, "b": 2.0}, {"A100": 4.0})
+
+
 def test_a_queue_keeps_what_the_patch_does_not_name():
     found = patched(DEFAULT_POLICY, {"queues": {"eval": {"weight": 5, "levels": {"Normal": 3, "Low": 1}}}}).queue(
         "eval"

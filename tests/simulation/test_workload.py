@@ -39,9 +39,18 @@ def test_jobs_come_by_submission_and_then_by_id(tmp_path):
     assert [each.id for each in found.jobs] == ["c", "a", "b"]
 
 
+def test_the_rows_left_out_are_counted_by_what_they_lack(tmp_path):
+    found = trace(tmp_path, "a,0,,0,,,,,,,,", "b,0,0,1,,,,,,,,", "c,0,-1,1,,,,,,,,", "z,0,1,1,,,,,,,,").left_out
+    assert (found.no_gpus, found.no_time) == (1, 2)
+
+
+def test_the_nodes_of_a_derived_shape_may_be_told_when_they_are_those_it_takes(tmp_path):
+    assert job(tmp_path, "a,0,1,12,2,,derived,,,,,").nodes == 1  # and one more for the other 4
+
+
 @pytest.mark.parametrize("row", ["a,0,0,1", "a,0,-5,1", "a,0,1,0", "a,0,1,-1", "a,0,,1", "a,0,1,"])
 def test_rows_without_gpus_or_run_time_are_left_out_and_counted(tmp_path, row):
-    assert trace(tmp_path, row + ",,,,,,,,", "z,0,1,1,,,,,,,,").left_out == 1
+    assert trace(tmp_path, row + ",,,,,,,,", "z,0,1,1,,,,,,,,").left_out.rows == 1
 
 
 def test_a_requested_shape_is_nodes_times_gpus(tmp_path):
@@ -99,6 +108,12 @@ NUMBER = "write a number from 0 to 2147483647"
         ("a,0,1,4,-2,-2,,,,,,", "column nodes: is '-2'; write a whole number from 0 to 1000000"),
         ("a,0,1,4,-2,,,,,,,", "column nodes: is '-2'; write a whole number from 0"),
         ("a,0,1,4,x,y,any,,,,,", "column nodes: is 'x'; write a whole number from 0"),
+        ("a,0,1,4,0,,,,,,,", "column nodes: is 0, but gpus is 4; write 1 or more, or leave it empty"),
+        ("a,0,1,4,0,4,requested,,,,,", "column nodes: is 0, but gpus is 4; write 1 or more"),
+        ("a,0,1,4,1,0,,,,,,", "column gpus_per_node: is 0, but gpus is 4; write 1 or more"),
+        ("a,0,1,4,2,,any,,,,,", "column nodes: is 2, but shape is any, whose GPUs sit anywhere; leave it empty"),
+        ("a,0,1,4,,4,any,,,,,", "column gpus_per_node: is 4, but shape is any"),
+        ("a,0,1,12,3,,,,,,,", "column nodes: is 3, but a derived shape packs 12 GPUs on nodes of 8, which takes 2"),
         ("a,0,1,4,,,odd,,,,,", "column shape: is 'odd'; write one of requested, derived, any"),
         ("a,0,1,1,,,,|,,,,", r"column gpu_type: is '\|'; write one type, or several like V100\|T4"),
         ("a,0,1,1,,,,,-3,,,", "column gpu_mem_gb: is '-3'; write a number from 0 to 1000000"),

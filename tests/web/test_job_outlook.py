@@ -251,7 +251,9 @@ def test_reasons_and_estimate_are_of_one_instant_however_old_the_last_pass_is(wo
     assert "EXPIRES" not in kept
     assert "before it is expected to start" in html
     assert re.findall(r'<p class="at"><time datetime="([^"]+)"', html) == ["2026-03-02T13:21:00+00:00"]
-    assert '<time datetime="2026-03-02T13:21:00+00:00"' in html.split("before it is expected to start")[1].split("<h2>")[0]
+    assert (
+        '<time datetime="2026-03-02T13:21:00+00:00"' in html.split("before it is expected to start")[1].split("<h2>")[0]
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.django_db
 
 
 def world(count: int = 0):
-    who = b.people()
-    b.node("n1")
-    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    lab = b.lab()
+    who = lab.who
+    models = lab.models
     jobs = [b.submitted(who["alice"], b.merge_body(models, name=f"job-{i:03}"), now=b.later(i)) for i in range(count)]
     return who["alice"], models, jobs
 

@@ -18,9 +18,8 @@ PAGES = ["/", "/jobs/", "/jobs/new/", "/share/", "/artifacts/", "/account/", "/a
 
 
 def world():
-    who = b.people()
-    b.node("n1")
-    return who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    lab = b.lab()
+    return lab.who["alice"], lab.models
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -85,9 +85,7 @@ def test_only_the_ledgers_of_the_policy_are_called_compared():
 @pytest.mark.django_db
 def test_the_page_has_the_formula_with_numbers_and_a_sentence_for_every_row(monkeypatch):
     monkeypatch.setattr("scheduling.web.share.now", lambda: b.NOON)
-    who = b.people()
-    b.node("n1")
-    b.running(who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])
+    b.busy_lab()
     html = " ".join(text(browser().get("/share/")).split())
     assert "score = priority × (1 + (target − used) ÷ target)" in html
     assert "alpha has used 2.00 of its" in html

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html as entities
+import re
 
 import pytest
 
-from scheduling.models import Job
+from scheduling.models import Job, Membership, Queue
 from scheduling.services import jobs
 from tests import builders as b
 from tests.web.pages import beside, browser, form, text
@@ -15,9 +16,8 @@ pytestmark = pytest.mark.django_db
 
 
 def world():
-    who = b.people()
-    b.node("n1")
-    return who["alice"], [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    lab = b.lab()
+    return lab.who["alice"], lab.models
 
 
 def test_a_rightly_filled_form_makes_the_job_that_rest_would_make():
@@ -111,6 +111,63 @@ def test_the_limits_of_the_pool_stand_beside_the_fields():
     html = text(browser().get("/jobs/new/"))
     assert "1 to 4 on one node; the pool has 4 GPUs" in html
     assert "GPUs of 80 GB" in html
+    assert "a number alone is GB" in html
+
+
+def test_a_number_alone_is_taken_for_gb_and_the_page_of_the_job_says_so():
+    _, models = world()
+    page = browser().post("/jobs/new/", form(models, gpu_memory_min="40"), follow=True)
+    assert Job.objects.get().gpu_memory_min_mib == 38_147  # 40 * 10^9 bytes
+    assert "memory 40 GB or more each" in text(page)
+
+
+def test_the_limit_of_a_queue_stands_beside_the_field_as_the_largest_that_is_accepted():
+    _, models = world()
+    Queue.objects.filter(name="merge").update(max_duration_cap_s=5430)
+    html = text(browser().get("/jobs/new/"))
+    assert "At most: merge 1h 30m 30s" in html
+    assert browser().post("/jobs/new/", form(models, max_duration="1h 30m 30s")).status_code == 302
+    assert "Time limit may be at most 1 h 30 min 30 s in queue merge" in beside(
+        text(browser().post("/jobs/new/", form(models, key="another", max_duration="5431"))), "max_duration"
+    )
+
+
+def priorities(html: str) -> dict[str, tuple[bool, str]]:
+    """Whether each priority is out of reach, and what it is called."""
+    found = re.findall(
+        r'<option value="(\w+)" data-queues="[^"]*" data-projects="[^"]*" ([^>]*)>([^<]*)</option>', html
+    )
+    return {name: ("disabled" in state, words) for name, state, words in found}
+
+
+def test_a_priority_that_one_may_not_ask_for_can_not_be_chosen_and_the_form_says_why():
+    world()
+    html = text(browser().get("/jobs/new/"))
+    assert priorities(html)["Critical"] == (True, "Critical (not permitted)")
+    assert priorities(html)["Normal"] == (False, "Normal")
+    assert "Critical and Realtime need a permission that you don&#x27;t have; an admin can give it." in html
+
+
+def test_an_admin_may_choose_every_priority_and_reads_no_reason_against_it():
+    world()
+    html = text(browser("admin").get("/jobs/new/"))
+    assert {barred for barred, _ in priorities(html).values()} == {False}
+    assert "that you don&#x27;t have" not in html
+
+
+def test_a_cap_of_one_project_bars_what_is_above_it_there_only():
+    world()
+    Membership.objects.filter(user__username="alice", project__name="alpha").update(level_cap=1)
+    row = next(each for each in text(browser().get("/jobs/new/")).split("<option ") if each.startswith('value="High"'))
+    assert 'data-projects=""' in row
+    assert "disabled" in row
+
+
+@pytest.mark.parametrize(("more", "words"), [({}, "1 thing to mend, beside its field"),
+                                             ({"t": "2"}, "2 things to mend, each beside its field")])  # fmt: skip
+def test_one_thing_to_mend_is_not_each(more, words):
+    _, models = world()
+    assert f"Nothing was submitted: {words}." in text(browser().post("/jobs/new/", form(models, gpu_count="0", **more)))
 
 
 def test_only_models_of_ones_own_projects_are_offered():

@@ -23,7 +23,8 @@ def test_a_duration_reads(seconds, words):
     assert wording.duration(seconds) == words
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(14_400, "4h"), (5400, "1h 30m"), (604_800, "7d"), (45, "45 s")])
+@pytest.mark.parametrize(("seconds", "words"), [(14_400, "4h"), (5400, "1h 30m"), (604_800, "7d"), (45, "45 s"),
+                                               (90_061, "1d 1h 1m 1s"), (5430, "1h 30m 30s")])  # fmt: skip
 def test_a_limit_reads_as_it_would_be_written(seconds, words):
     assert wording.limit(seconds) == words
 

@@ -185,7 +185,7 @@ class JobShape(WithGroup):
     preempt_count = serializers.IntegerField()
     attempt = serializers.IntegerField()
     progress = ProgressShape(allow_null=True)
-    reasons = ReasonShape(many=True)
+    reasons = ReasonShape(many=True, help_text="Why it waits, or why it leaves its GPUs; else empty.")
     estimated_start = SpanShape(allow_null=True, help_text="Of one waiting job; null in lists.")
     alternatives = ChangeShape(many=True, help_text="Of one waiting job; none in lists.")
     gpus = GpuOfJob(many=True)

@@ -93,8 +93,9 @@ class SideShape(WaitShape):
     """One of the two futures."""
 
     makespan_s = serializers.FloatField(help_text="From now to the last end.")
-    preemptions = serializers.IntegerField()
+    preemptions = serializers.IntegerField(help_text="Evictions, those under way included.")
     interrupted = serializers.IntegerField(help_text="Attempts lost with their hardware.")
+    again = WaitShape(help_text="Of the jobs that lose their GPUs: how long they wait for others; they are in stopped.")
     classes = serializers.DictField(child=WaitShape(), help_text="By priority.")
 
 
@@ -109,13 +110,30 @@ class MovedJobShape(serializers.Serializer[Any]):
     later_s = serializers.FloatField(allow_null=True, help_text="Negative: it would start sooner.")
 
 
+class StoppedJobShape(serializers.Serializer[Any]):
+    """A job that loses its GPUs in one of the futures, whether it runs now or only then; one that you may not know of,
+    and the one that was added, have neither id nor name."""
+
+    job = serializers.UUIDField(allow_null=True)
+    name = serializers.CharField(allow_null=True)
+    priority = serializers.CharField()
+    stops_before = serializers.IntegerField(help_text="How often; they add up to preemptions and interrupted.")
+    stops_after = serializers.IntegerField()
+    waits_again_before_s = serializers.FloatField(allow_null=True, help_text="Null: it never has GPUs again.")
+    waits_again_after_s = serializers.FloatField(allow_null=True)
+    ends_before = serializers.DateTimeField(allow_null=True, help_text="Null: it never ends its work.")
+    ends_after = serializers.DateTimeField(allow_null=True)
+
+
 class ReplayShape(serializers.Serializer[Any]):
     """Two futures of the present queue, every job running to its max_duration: as things are, and with the change."""
 
     as_of = serializers.DateTimeField()
     before = SideShape()
     after = SideShape()
-    sooner = serializers.IntegerField()
+    sooner = serializers.IntegerField(help_text="Of the jobs that wait now, those in jobs that start sooner.")
     later = serializers.IntegerField()
     jobs = MovedJobShape(many=True, help_text="At most 200, those that move most.")
+    stopped = StoppedJobShape(many=True, help_text="At most 200, those first whose end moves most.")
     extra_job = MovedJobShape(allow_null=True)
+    notes = serializers.ListField(child=serializers.CharField(), help_text="What of the change has no effect here.")

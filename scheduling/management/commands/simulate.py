@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.simulation.cluster import HOW, ClusterError, cluster, says_types
+from scheduling.simulation.idle import idle_columns, idle_policy
 from scheduling.simulation.policy_patch import PatchError, patch_of, patched
 from scheduling.simulation.queueing import CLASSES, ESTIMATES, QueueingError, queue_jobs
 from scheduling.simulation.report import Report, report
@@ -52,7 +53,11 @@ class Command(BaseCommand):
             "--restore-s", type=_pause, default=60, help="seconds an evicted job restores (%(default)s)"
         )
         parser.add_argument("--save-s", type=_pause, default=0, help="seconds an evicted job saves (%(default)s)")
-        parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+        parser.add_argument(
+            "--json",
+            action="store_true",
+            help="print one JSON object instead of a table; what changes nothing is in details.notes",
+        )
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         """The parser, whose refusals are errors with one line, not pages of usage."""
@@ -70,27 +75,33 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         found = _replay(options)
-        self.stdout.write(json.dumps(found.as_json()) if options["json"] else found.as_text())
+        if options["json"]:
+            self.stdout.write(json.dumps(found.as_json()))
+            return
+        self.stdout.write(found.as_text())
+        for note in found.details["notes"]:
+            self.stderr.write(f"note: {note}")
 
 
 def _replay(options: dict[str, Any]) -> Report:
     with _naming("--nodes"):
-        pool = cluster(options["nodes"])
+        made = cluster(options["nodes"])
+        pool = made.pool
     policy = DEFAULT_POLICY
     if options["policy"] is not None:
         with _naming("--policy"):
             policy = patched(DEFAULT_POLICY, patch_of(options["policy"]))
     with _naming("--jobs"):
         trace = read_trace(options["jobs"])
+    chosen: dict[str, Any] = {"classes": options["classes"], "estimates": options["estimates"]}
     with _naming(None):
-        jobs = queue_jobs(
-            trace, policy, classes=options["classes"], estimates=options["estimates"], types=says_types(pool)
-        )
+        jobs = queue_jobs(trace, policy, **chosen, types=says_types(pool))
+    notes = (*made.idle, *idle_columns(trace, pool, **chosen), *idle_policy(policy, trace, pool))
     gc.freeze()  # the jobs live to the end: collections need not look at them again and again
     try:
         began = time.perf_counter()
         outcome = simulate(jobs, pool, policy, restore_s=options["restore_s"], save_s=options["save_s"])
-        return report(outcome, wall_s=time.perf_counter() - began, left_out=trace.left_out)
+        return report(outcome, wall_s=time.perf_counter() - began, left_out=trace.left_out, notes=notes)
     finally:
         gc.unfreeze()
 

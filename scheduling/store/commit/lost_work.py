@@ -25,7 +25,9 @@ def note(job: Job, attempt: Attempt, how: End, gpus: int, now: datetime) -> list
     if attempt.resume_id and attempt.resumed_at and (redo is None or redo[0] > attempt.granted_at):
         before = LostWork.objects.filter(attempt__job=job, attempt__number=attempt.number - 1).first()
         if before is not None:
-            resume, blame = (attempt.granted_at, attempt.resumed_at), cause or before.cause
+            # Asked to stop while it was still resuming: that time is given back once.
+            until = attempt.resumed_at if redo is None else min(attempt.resumed_at, redo[0])
+            resume, blame = (attempt.granted_at, until), cause or before.cause
     stretches = [each for each in (resume, redo) if each is not None]
     if not cause and not stretches:
         return []
