@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 # The pip of an old Python looks for twenty seconds longer which of all the wheels fit it.
 PIP_ITSELF := pip==26.3
 
-.PHONY: up test check test-browser format clean
+.PHONY: up test check test-browser chaos format clean
 
 up: $(VENV)/.up
 	@EMEP_STOP_WITH_PARENT=1 exec $(BIN)/python manage.py up
@@ -23,6 +23,11 @@ check: $(VENV)/.test
 
 test-browser: $(VENV)/.test
 	$(BIN)/python -m pytest tests/browser
+
+# A thousand stories of faults in one process, then the whole house as real processes; both even if the first fails.
+chaos: $(VENV)/.test
+	@EMEP_CHAOS_SEEDS=$${EMEP_CHAOS_SEEDS:-1000} $(BIN)/python -m pytest tests/chaos -n 2; told=$$?; \
+	$(BIN)/python -m tests.chaos_processes --runs 8 && exit $$told
 
 format: $(VENV)/.test
 	$(BIN)/ruff format .

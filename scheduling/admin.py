@@ -72,7 +72,10 @@ class MembershipInline(Weighed, admin.TabularInline):
 class QueueAdmin(Policy):
     """Queues with their levels."""
 
-    list_display = ("name", "weight", "default_level", "default_max_duration_s", "max_duration_cap_s", "grace_s")
+    list_display = (
+        "name", "weight", "default_level", "default_max_duration_s", "max_duration_cap_s", "grace_s",
+        "never_without_checkpoint",
+    )  # fmt: skip
     list_editable = ("weight",)
     inlines = (LevelInline,)
 
@@ -253,9 +256,9 @@ class NodeAdmin(Shown):
         """The chosen nodes take no new work."""
         self._operate(request, nodes, "cordon")
 
-    @admin.action(description="Drain: no new work, and emptied", permissions=["operate"])
+    @admin.action(description="Drain: no new work; what runs goes on to its end", permissions=["operate"])
     def drain(self, request: HttpRequest, nodes: QuerySet[models.Node]) -> None:
-        """The chosen nodes are emptied."""
+        """The chosen nodes take no new work until they are returned; a deadline is set on the node's page."""
         self._operate(request, nodes, "drain")
 
     @admin.action(description="Return to service", permissions=["operate"])

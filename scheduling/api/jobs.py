@@ -1,4 +1,4 @@
-"""Jobs: submit, list, see, wait for; cancel, hold, release, clone."""
+"""Jobs: submit, list, see, wait for; cancel, hold, release, clone, retry."""
 
 from __future__ import annotations
 
@@ -82,7 +82,11 @@ class JobList(Door):
 
 def submitted(view: Door, body: Mapping[str, Any], *, key: str | None = None, text: str | None = None) -> Response:
     """The answer to a submission."""
-    result = service.submit(body, view.actor, view.now, key=key, raw=text)
+    return answered(view, service.submit(body, view.actor, view.now, key=key, raw=text))
+
+
+def answered(view: Door, result: service.Accepted | service.Refused | service.KeyConflict) -> Response:
+    """What became of a submission: 201, 200 when it had been made before, 409 or 422."""
     if isinstance(result, service.KeyConflict):
         raise Problem(
             409, "idempotency_conflict", "this Idempotency-Key was used before with another body; use a new one",
@@ -258,3 +262,36 @@ class JobClone(Door):
                 facts={"state": state},
             )
         return submitted(self, body)
+
+
+class JobRetry(Door):
+    """Once more, from where it was saved."""
+
+    scopes = {"POST": "jobs:submit"}
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """A retry is a submission."""
+        return [SubmitThrottle()]
+
+    @documented(
+        "jobs_retry", "Do an ended job again from its newest checkpoint", tag="jobs", answer=shapes.JobShape,
+        status=201, more={(200, "application/json"): shapes.JobShape},
+    )  # fmt: skip
+    def post(self, request: Request, job_id: str) -> Response:
+        """201 with a new job; 200 with the one that does it again already; 409 for one that did not end badly."""
+        only(json_object(request, optional=True)[0], (), instead=EXACTLY.replace("clone", "retry"))
+        result = service.retry(job_id, self.actor, self.now)
+        if result is None:
+            raise not_found("job")
+        if isinstance(result, service.Moved):
+            raise Problem(409, "wrong_state", no_retry(result.state), facts={"state": result.state.value})
+        return answered(self, result)
+
+
+def no_retry(state: JobState) -> str:
+    """Why a job in this state can't be retried, and what to do."""
+    if state is JobState.SUCCEEDED:
+        return "a job that is SUCCEEDED can't be retried: it has its result; clone it to compute it once more"
+    if state is JobState.REJECTED:
+        return "a job that is REJECTED can't be retried: it was never accepted; submit it again with its faults mended"
+    return f"a job that is {state.value} can't be retried before it has ended; cancel it first, or wait"

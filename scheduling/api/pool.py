@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from scheduling.api.body import json_object, only
 from scheduling.api.door import Door, parameters
 from scheduling.api.paging import envelope
 from scheduling.api.problems import Problem, not_found
@@ -125,6 +126,25 @@ class GpuRetire(GpuVerb):
     verb = "retire"
 
 
+class SilenceConfirm(Door):
+    """The end of the guard over many silent nodes."""
+
+    scopes = {"POST": "pool:operate"}
+
+    @documented(
+        "pool_silence_confirm", "Say that the many silent nodes are gone", tag="pool", answer=shapes.SilentShape
+    )
+    def post(self, request: Request) -> Response:
+        """Their work is taken back as their leases end; 409 while there is no such alarm."""
+        if not self.actor.may_operate:
+            raise Problem(403, "permission_denied", "confirming needs the permission operate_pool; ask an admin")
+        only(json_object(request, optional=True)[0], ())
+        silent = service.confirm_silence(self.actor, self.now)
+        if silent is None:
+            raise Problem(409, "no_mass_silence", "there is no alarm of many silent nodes, so nothing to confirm")
+        return Response({"nodes": silent})
+
+
 class NodeVerb(Door):
     """Something an operator does to a node: twice is the same as once."""
 
@@ -135,7 +155,7 @@ class NodeVerb(Door):
         """The node's state after the verb; 409 in a state where it makes no sense."""
         if not self.actor.may_operate:
             raise Problem(403, "permission_denied", "operating nodes needs the permission operate_pool; ask an admin")
-        result = service.operate(name, self.verb, self.actor, self.now)
+        result = service.operate(name, self.verb, self.actor, self.now, deadline_s=self.given(request))
         if result is None:
             raise not_found("node")
         lawful, state = result
@@ -145,6 +165,11 @@ class NodeVerb(Door):
             )
         return Response({"name": name, "state": state})
 
+    def given(self, request: Request) -> int | None:
+        """The deadline of the verb in seconds, which only a drain has."""
+        only(json_object(request, optional=True)[0], ())
+        return None
+
 
 @extend_schema_view(post=documented("pool_cordon", "No new work for a node", tag="pool", answer=shapes.OperatedShape))
 class NodeCordon(NodeVerb):
@@ -153,11 +178,24 @@ class NodeCordon(NodeVerb):
     verb = "cordon"
 
 
-@extend_schema_view(post=documented("pool_drain", "Empty a node", tag="pool", answer=shapes.OperatedShape))
+@extend_schema_view(
+    post=documented("pool_drain", "Empty a node", tag="pool", body=shapes.DrainRequest, answer=shapes.OperatedShape)
+)
 class NodeDrain(NodeVerb):
-    """No new work, and what runs is let go."""
+    """No new work; what runs goes on to its end, or until a deadline."""
 
     verb = "drain"
+
+    def given(self, request: Request) -> int | None:
+        """The deadline in the body, in seconds from now."""
+        body, _ = json_object(request, optional=True)
+        only(body, ("deadline",))
+        try:
+            return service.deadline_s(body.get("deadline"))
+        except ValueError as wrong:
+            raise Problem(
+                422, "bad_deadline", str(wrong), field="deadline", limit=[1, service.DEADLINE_MAX_S]
+            ) from wrong
 
 
 @extend_schema_view(post=documented("pool_return", "Return a node to service", tag="pool", answer=shapes.OperatedShape))

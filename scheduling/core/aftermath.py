@@ -12,7 +12,10 @@ MAX_YIELDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An attempt that ended: how, and what its job has been through. ``outcome`` is the wire's word."""
+    """An attempt that ended: how, and what its job has been through. ``outcome`` is the wire's word.
+
+    ``evicted``: it was asked to stop for another job.
+    """
 
     state: JobState
     outcome: str
@@ -21,12 +24,16 @@ class Ended:
     retries: int = 0
     yields: int = 0
     asked_to_stop: bool = False
+    evicted: bool = False
     progressed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """The job's next event, the wait before it may start again (seconds), and what is counted."""
+    """The job's next event, the wait before it may start again (seconds), and what is counted.
+
+    ``preempted``: it was stopped before its end and is to be resumed; ``evicted``: for another job.
+    """
 
     event: JobEvent
     outcome: str
@@ -35,6 +42,7 @@ class Aftermath:
     app_failures: int = 0
     yields: int = 0
     preempted: bool = False
+    evicted: bool = False
     error: str = ""
 
 
@@ -67,7 +75,7 @@ def _yielded(ended: Ended, same: Aftermath) -> Aftermath:
     if yields >= MAX_YIELDS:
         error = f"stopped to be resumed {yields} times without progress"
         return replace(same, outcome="FAILED", yields=yields, error=error)
-    return replace(same, event=JobEvent.REQUEUE, yields=yields, preempted=True)
+    return replace(same, event=JobEvent.REQUEUE, yields=yields, preempted=True, evicted=ended.evicted)
 
 
 def _lost(ended: Ended, same: Aftermath, policy: Policy) -> Aftermath:

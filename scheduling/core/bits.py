@@ -11,3 +11,13 @@ def places_in(bits: int) -> list[int]:
         found.append(low.bit_length() - 1)
         bits ^= low
     return found
+
+
+def lowest_in(bits: int, count: int) -> list[int]:
+    """The lowest ``count`` positions of bits that are set, or as many as there are."""
+    found: list[int] = []
+    while bits and len(found) < count:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found

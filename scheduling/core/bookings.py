@@ -19,7 +19,7 @@ _by_start = attrgetter("start_ms")
 class Booking:
     """GPUs that are promised from ``start_ms`` to ``end_ms``; in a window, ``project`` may have them."""
 
-    __slots__ = ("cells", "end_ms", "gpus", "project", "start_ms", "window")
+    __slots__ = ("_pins", "cells", "end_ms", "gpus", "project", "start_ms", "window")
 
     def __init__(
         self, gpus: list[int], cells: dict[int, int], start_ms: int, *, end_ms: int, window: bool = False,
@@ -27,6 +27,13 @@ class Booking:
     ) -> None:  # fmt: skip
         self.gpus, self.cells, self.start_ms, self.end_ms = gpus, cells, start_ms, end_ms
         self.window, self.project = window, project
+        self._pins: Pins | None = None
+
+    def pins(self, node_of: list[int]) -> Pins:
+        """What is left out because of this alone; made once, as most bookings outlast a cycle."""
+        if self._pins is None:
+            self._pins = Pins(self.cells, node_of)
+        return self._pins
 
 
 class Bookings:
@@ -39,13 +46,18 @@ class Bookings:
         self.reservations: list[Booking] = []
         self.by_project = bool(self._windows) and any(window.project is not None for window in self._windows)
         self._lists: dict[str, list[Booking]] = {}
-        self._pins: dict[tuple[str, int], Pins] = {}
-        self.outlook: object = None  # what follows from them for the expected releases, while they stay
+        self._pins: dict[tuple[str, int], Pins] = {}  # by how many of the promises
+        self._pins_until: dict[tuple[str, int], Pins] = {}  # by duration
 
     @property
     def are_none(self) -> bool:
         """Whether nothing is promised to anybody."""
         return not self.reservations and not self._windows
+
+    @property
+    def are_windows(self) -> bool:
+        """Whether operators close any GPUs to anybody."""
+        return bool(self._windows)
 
     def add(self, booking: Booking) -> None:
         """One reservation more."""
@@ -63,7 +75,7 @@ class Bookings:
 
     def _changed(self) -> None:
         self._pins.clear()
-        self.outlook = None
+        self._pins_until.clear()
 
     def windows_for(self, project: str) -> list[Booking]:
         """The windows that close GPUs to this project's jobs, by their start."""
@@ -86,13 +98,16 @@ class Bookings:
         """What a job of this project and duration must leave out if it starts now."""
         if self.are_none:
             return NO_PINS
-        listed = self.blocking(project)
-        if duration_ms >= NEVER:
-            return self._first(project, len(listed))
-        end, count = self.now_ms + duration_ms, len(listed)
-        while count and listed[count - 1].start_ms >= end:
-            count -= 1
-        return self._first(project, count)
+        key = (project if self.by_project else "", duration_ms)
+        pins = self._pins_until.get(key)
+        if pins is None:
+            listed, end = self.blocking(project), self.now_ms + duration_ms
+            count = len(listed)
+            if duration_ms < NEVER:
+                while count and listed[count - 1].start_ms >= end:
+                    count -= 1
+            pins = self._pins_until[key] = self._first(project, count)
+        return pins
 
     def longest(self, project: str, place: int) -> int:
         """The longest duration that is blocked by no more than the first ``place`` promises."""
@@ -106,6 +121,8 @@ class Bookings:
     def _first(self, project: str, count: int) -> Pins:
         if count == 0:
             return NO_PINS
+        if count == 1:
+            return self.blocking(project)[0].pins(self._node_of)
         key = (project if self.by_project else "", count)
         pins = self._pins.get(key)
         if pins is None:

@@ -130,6 +130,8 @@ class Cycle:
         """The lines of the shapes of which something fits; all of them where jobs may evict."""
         if level.may_evict:
             return [(nest, None) for nest in level.shapes.values()]
+        if not self.scheduler.room.free_count:
+            return []
         longest = self.longest
         return [(nest, shape) for shape, nest in level.shapes.items() if longest(shape) >= nest.shortest_ms]
 
@@ -143,6 +145,8 @@ class Cycle:
                 continue
             if level.may_evict:
                 return False
+            if not self.scheduler.room.free_count:
+                continue
             for shape, nest in level.shapes.items():
                 if self.longest(shape) >= nest.shortest_ms:
                     return False
@@ -164,6 +168,8 @@ class Cycle:
             if self._places(queued):
                 if self._opened(queued):
                     return True
+                if not self.scheduler.room.free_count and not level.may_evict:
+                    turns.nothing_fits()
                 turns.charged(queued.owner)
                 if not self._all and not turns.any_fits(self.longest) and self._is_idle_below(queued.level):
                     return None
@@ -331,7 +337,7 @@ class Cycle:
         for held in sorted(choice.victims, key=lambda each: each.id):
             wait = policy.grace_s(held.owner[0])
             held.preempting, held.running = True, False
-            held.stop_by_ms = self.now_ms + round(wait * 1000)
+            held.stop_by_ms, held.asked_ms = self.now_ms + round(wait * 1000), self.now_ms
             self.preempts.append(Preempt(held.attempt, held.id, held.epoch, queued.id, wait))
             scheduler.asked_to_stop(held)
         if self._with_scores:

@@ -15,27 +15,29 @@ from scheduling.core.backfill import longest_now
 from scheduling.core.estimate import estimate
 from scheduling.core.expiry import expiry
 from scheduling.core.feasibility import could_hold, empty_room
-from scheduling.core.obstacles import closed, got_ahead, kept_away
+from scheduling.core.obstacles import closed, kept_away
 from scheduling.core.ordering import RankKey, rank_key
-from scheduling.core.placement import find, fits_with, is_out_of_question
-from scheduling.core.plan import Hold, Number, Reason
-from scheduling.core.reservations import Asked, earliest
+from scheduling.core.placement import find, is_out_of_question
+from scheduling.core.plan import Hold, Reason
+from scheduling.core.preemption import not_saved
+from scheduling.core.reservations import Asked, earliest, earliest_place
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Pins, Wanted
 from scheduling.core.rules import spelled
 from scheduling.core.scarcity import most_in_one_place, shortage
+from scheduling.core.shortfalls import Expected, Numbers, expected_numbers
 from scheduling.core.snapshot import WaitingJob
+from scheduling.core.standpoint import Standpoint
 from scheduling.core.waiting import Queued
 from scheduling.core.words import gpus_in_words, instant_in_words, jobs_in_words, level_in_words, wanted_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.bookings import Booking, Bookings
-    from scheduling.core.held import Held, Nominee
+    from scheduling.core.held import Nominee
     from scheduling.core.scheduler import Scheduler
 
 # Estimates are rounded up to this, so that a reason does not change with every tick.
 ESTIMATE_STEP_MS = 60_000
-Numbers = tuple[tuple[str, Number], ...]
 
 
 def starting_soon(taken_back: int = 0) -> Reason:
@@ -81,12 +83,14 @@ class Explainer:
             raise ValueError("only what a cycle has looked at can be explained: call cycle() first")
         self._scheduler = scheduler
         self.cycle = scheduler.last
-        self._known: dict[object, tuple[Reason, ...]] = {}
-        self._bookings: dict[int, Bookings] = {}
+        self._usable = scheduler.usable_room
+        self._shortfalls = scheduler.shortfalls.of(self._usable)
+        self._promised = {queued for jobs in self.cycle.promised.values() for queued in jobs}
+        self._promised.update(self.cycle.promised_to_aged)
+        self._seen: dict[object, Standpoint] = {}
         self._ranked: list[RankKey] | None = None
         self._work: list[int] = []
         self._first: dict[object, tuple[int, list[int]] | None] = {}
-        self._ahead: dict[int, tuple[list[Held], dict[int, int]]] = {}  # by level
 
     def of(self, job_id: str) -> tuple[Reason, ...]:
         """Why the job waits. KeyError for one that doesn't."""
@@ -100,11 +104,16 @@ class Explainer:
 
     def of_queued(self, queued: Queued) -> tuple[Reason, ...]:
         """Why a job of the queue waits."""
-        key = self.class_of(queued)
-        if key not in self._known:
-            self._known[key] = self._reasons(queued)
-        late = self._expiry(queued)
-        return (*late, *self._known[key]) if late else self._known[key]
+        seen = self._seen_by(queued)
+        project, duration = queued.owner[1], queued.duration_ms
+        pins = seen.bookings.pins(project, duration)
+        # Equal for jobs that wait for the same reasons: the longer one is, the more windows it has to pass.
+        timed = (project, duration) if seen.windows else None
+        key = (queued.shape, queued.job.request.gpu_memory_min_mib, pins, timed, queued.may_evict)
+        reasons = seen.told.get(key)
+        if reasons is None:
+            reasons = seen.told[key] = self._reasons(queued, seen)
+        return reasons if queued.job.start_by_ms is None else (*self._expiry(queued), *reasons)
 
     def _expiry(self, queued: Queued) -> tuple[Reason, ...]:
         """The reason to fear that the job will not start in time, if there is one."""
@@ -113,23 +122,19 @@ class Explainer:
         found = expiry(queued.job, estimate(self._scheduler, self, queued))
         return () if found is None else (found,)
 
-    def class_of(self, queued: Queued) -> object:
-        """Equal for jobs that wait for the same reasons."""
-        pins = self.bookings(queued).pins(queued.owner[1], queued.duration_ms)
-        promised = self.is_promised(queued)
-        evicts = self._scheduler.may_evict(queued.job)
-        memory = queued.job.request.gpu_memory_min_mib
-        by_right, by_promise = queued.owner[0] if evicts else "", queued.id if promised else ""
-        return (queued.level, id(queued.shape), memory, id(pins), by_right, by_promise)
-
     def bookings(self, queued: Queued) -> Bookings:
         """What was promised to others before this job's turn came: to its level and those above."""
-        known = self._bookings.get(queued.level)
-        if known is None:
-            known = self._bookings[queued.level] = self.cycle.bookings_above(queued.level)
-        if self.is_promised(queued):
-            return self.cycle.bookings_before(queued)
-        return known
+        return self._seen_by(queued).bookings
+
+    def _seen_by(self, queued: Queued) -> Standpoint:
+        promised = queued in self._promised
+        key = queued if promised else queued.level
+        found = self._seen.get(key)
+        if found is None:
+            cycle, level = self.cycle, queued.level
+            bookings = cycle.bookings_before(queued) if promised else cycle.bookings_above(level)
+            found = self._seen[key] = Standpoint(self._scheduler, cycle, bookings, level)
+        return found
 
     def ahead_of(self, queued: Queued) -> tuple[int, int]:
         """(its rank from 1, GPU-ms ahead of it); it need not be in the queue.
@@ -151,7 +156,7 @@ class Explainer:
 
     def is_promised(self, queued: Queued) -> bool:
         """Whether the job holds a reservation."""
-        return queued in self.cycle.promised.get(queued.level, ()) or queued in self.cycle.promised_to_aged
+        return queued in self._promised
 
     def alternatives(self, queued: Queued) -> list[Alternative]:
         """Changes of the request with which it would start now."""
@@ -173,30 +178,35 @@ class Explainer:
             self._first[key] = None if found is None else (max(found[0], self.cycle.now_ms), found[1])
         return self._first[key]
 
-    def _reasons(self, queued: Queued) -> tuple[Reason, ...]:
-        self.cycle.refresh(queued.shape)
-        hopeless = self._never_now(queued)
-        if hopeless is not None:
-            return (hopeless,)
+    def _reasons(self, queued: Queued, seen: Standpoint) -> tuple[Reason, ...]:
+        shape = queued.shape
+        if shape.changes_itself:
+            self.cycle.refresh(shape)
+        if shape.possible_in is not self._usable:
+            hopeless = self._never_now(queued)
+            if hopeless is not None:
+                return (hopeless,)
+            shape.possible_in = self._usable
         returning = self.cycle.returning
-        if returning and self._fits_with(returning, queued):
+        if returning and seen.fits_with(returning, queued):
             return (starting_soon(sum(mask.bit_count() for mask in returning.values())),)
         found: list[Reason] = []
-        behind = self._behind(queued)
+        behind = seen.behind(queued)
         if behind is not None:
             found.append(behind)
-        obstacle = self._partner(queued) or self._promised_away(queued) or self._only_a_rule(queued)
-        found.append(obstacle or self._short(queued))
-        if self._scheduler.may_evict(queued.job):
+        if self._scheduler.room.free_count or shape.changes_itself:
+            obstacle = self._partner(queued) or self._promised_away(queued) or self._only_a_rule(queued)
+            found.append(obstacle or self._short(queued))
+        else:
+            found.append(self._shortfalls.reason(queued, self._expected(queued, seen)))
+        if queued.may_evict:
             message = "It may evict others, but no set of victims would make room, or waiting is as fast."
-            found.append(Reason("NO_VICTIMS", message))
+            found.append(not_saved(self._scheduler, queued) or Reason("NO_VICTIMS", message))
         return tuple(found)
 
     def _never_now(self, queued: Queued) -> Reason | None:
         """The reason when even an empty pool would not do, as it is installed or as it is healthy."""
-        scheduler, request, shape = self._scheduler, queued.job.request, queued.shape
-        if shape.possible_in is scheduler.usable_room:
-            return None
+        scheduler, request = self._scheduler, queued.job.request
         words = wanted_in_words(request)
         if not scheduler.pool.nodes:
             return Reason("NO_NODES", f"No node is registered. The job wants {words} and waits for the first nodes.")
@@ -215,7 +225,6 @@ class Explainer:
                 f"The pool has {words}, but too few of them are healthy and on nodes that take work: {most} at most."
             )
             return Reason("UNHEALTHY_CAPACITY", message, numbers)
-        shape.possible_in = scheduler.usable_room
         return None
 
     def _most(self, request: ResourceRequest, *, healthy: bool) -> int:
@@ -229,28 +238,6 @@ class Explainer:
         free = Wanted(queued.job.request, avoid_gpus=old.avoid_gpus, avoid_nodes=old.avoid_nodes)
         pins = self.bookings(queued).pins(queued.owner[1], queued.duration_ms)
         return find(self._scheduler.room, free, pins) is not None
-
-    def _fits_with(self, cells: dict[int, int], queued: Queued) -> bool:
-        """Whether it would fit if these GPUs were free too."""
-        room, wanted = self._scheduler.room, queued.shape.wanted
-        opened = {cell: mask & room.usable[cell] & ~room.free[cell] for cell, mask in cells.items()}
-        opened = {cell: mask for cell, mask in opened.items() if mask}
-        pins = self.bookings(queued).pins(queued.owner[1], queued.duration_ms)
-        return fits_with(room, wanted, pins, opened=opened)
-
-    def _behind(self, queued: Queued) -> Reason | None:
-        """BEHIND when what jobs of its level and above were started on in this pass would have done for it."""
-        if queued.level not in self._ahead:
-            self._ahead[queued.level] = got_ahead(self._scheduler, self.cycle, queued.level)
-        ahead, cells = self._ahead[queued.level]
-        if not ahead or not self._fits_with(cells, queued):
-            return None
-        count = sum(mask.bit_count() for mask in cells.values())
-        message = (
-            f"It would have fitted before this pass of the scheduler, in which {jobs_in_words(len(ahead))} ahead of it "
-            f"got {gpus_in_words(count)}."
-        )
-        return Reason("BEHIND", message, (("first", ahead[0].id), ("jobs_ahead", len(ahead)), ("gpus_taken", count)))
 
     def _partner(self, queued: Queued) -> Reason | None:
         near = queued.job.request.near
@@ -308,7 +295,7 @@ class Explainer:
 
     def _only_a_rule(self, queued: Queued) -> Reason | None:
         request = queued.job.request
-        if not request.required_terms and queued.shape.wanted.confined is None:
+        if not queued.shape.wanted.terms and queued.shape.wanted.confined is None:
             return None
         changes = tuple(self.alternatives(queued))
         names = [change.name for change in changes]
@@ -327,15 +314,14 @@ class Explainer:
 
     def _earliest(self, queued: Queued) -> Numbers:
         """Where and when, by the ``max_duration`` of what runs, enough GPUs are free for it."""
-        found = self.starts_by(queued)
+        return expected_numbers(self._expected(queued, self._seen_by(queued)))
+
+    def _expected(self, queued: Queued, seen: Standpoint) -> Expected:
+        found = earliest_place(self._scheduler.room, queued.shape.wanted, seen.outlook(queued))
         if found is None:
-            return ()
-        inventory = self._scheduler.inventory
-        cells = sorted(inventory.cells_of_gpus(found[1]))
-        request = queued.job.request
-        place = inventory.group_of[cells[0]] if request.nvlink_required else inventory.nodes_of(found[1])[0]
-        rounded = -(-found[0] // ESTIMATE_STEP_MS) * ESTIMATE_STEP_MS
-        return (("earliest_domain", place), ("earliest_at_ms", rounded))
+            return None
+        start, place = found
+        return -(-max(start, self.cycle.now_ms) // ESTIMATE_STEP_MS) * ESTIMATE_STEP_MS, place
 
 
 def _numbers(changes: tuple[Alternative, ...]) -> Numbers:

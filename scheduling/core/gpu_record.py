@@ -22,6 +22,7 @@ class Cause(StrEnum):
     CHECKS = "checks"
     XID = "xid"
     WEAR = "wear"
+    LINK = "link"
     JOBS = "jobs"
     CANARY = "canary"
     UNCLEAN = "unclean"
@@ -34,8 +35,8 @@ class Record:
     """``failed`` and ``clean`` count checks in a row; ``seq`` is the newest judged report of the boot.
 
     ``reason`` is told to people; ``need`` must have happened before the test; ``tested``: the test was passed since
-    it is out of service; ``returns`` are the instants of its returns, ``xids`` (number, instant) of the last day, all
-    in milliseconds since 1970.
+    it is out of service; ``link``: its NVLink is at fault, until it is HEALTHY again; ``returns`` are the
+    instants of its returns, ``xids`` (number, instant) of the last day, all in milliseconds since 1970.
     """
 
     boot_id: str = ""
@@ -49,6 +50,7 @@ class Record:
     reason: str = ""
     need: Need = Need.NOTHING
     tested: bool = False
+    link: bool = False
     tests_failed: int = 0
     test_after_ms: int = 0
     returns: tuple[int, ...] = ()
@@ -73,12 +75,14 @@ NAMES = tuple(f.name for f in fields(Record))
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A GPU as it is on record. ``busy``: a job holds it; ``memory_mib`` is what it had when it joined."""
+    """A GPU as it is on record. ``busy``: a job holds it; ``memory_mib`` is what it had when it joined; ``link_down``:
+    another GPU of its NVLink group is out of service with its NVLink at fault."""
 
     state: GpuState
     record: Record
     memory_mib: int
     busy: bool = False
+    link_down: bool = False
 
 
 def pack(record: Record) -> dict[str, object]:

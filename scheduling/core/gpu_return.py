@@ -92,6 +92,8 @@ def outlook(known: Known, now_ms: int) -> str:
     if state is GpuState.SUSPECT:
         if record.cause is Cause.CHECKS:
             return "the next check decides"
+        if record.cause is Cause.LINK:
+            return "waits until the NVLink of its group is mended, or an operator asks for its return"
         return "waits until its job has ended" if known.busy else "is being tested"
     if record.need is not Need.NOTHING:
         often = len(record.recent_returns(now_ms)) >= FREE_RETURNS and record.need is Need.OPERATOR

@@ -41,15 +41,18 @@ NEED_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """``answers``: the device can still save a checkpoint."""
+    """``answers``: the device can still save a checkpoint. ``link``: its whole NVLink group is in doubt.
+    ``node``: its node is to be emptied, since only a restart of the machine helps."""
 
     meaning: str
     effect: Effect
     need: Need = Need.NOTHING
     answers: bool = True
+    link: bool = False
+    node: bool = False
 
 
-_NVLINK5 = Xid("NVLink fault", Effect.FATAL, Need.RESET)
+_NVLINK5 = Xid("NVLink fault", Effect.FATAL, Need.RESET, link=True)
 TABLE: dict[int, Xid] = {
     13: Xid("fault of the program in the graphics engine", Effect.COUNT),
     31: Xid("the program touched memory it does not have", Effect.COUNT),
@@ -61,8 +64,8 @@ TABLE: dict[int, Xid] = {
     63: Xid("a memory row is to be replaced at the next reset", Effect.AFTER, Need.RESET),
     64: Xid("a memory row could not be replaced", Effect.FATAL, Need.OPERATOR),
     68: Xid("fault of the program in the video decoder", Effect.COUNT),
-    74: Xid("NVLink error", Effect.FATAL, Need.RESET),
-    79: Xid("the GPU has fallen off the bus", Effect.FATAL, Need.REBOOT, answers=False),
+    74: Xid("NVLink error", Effect.FATAL, Need.RESET, link=True),
+    79: Xid("the GPU has fallen off the bus", Effect.FATAL, Need.REBOOT, answers=False, node=True),
     92: Xid("many single-bit memory errors", Effect.NOTE),
     94: Xid("contained memory error", Effect.AFTER, Need.RESET),
     95: Xid("uncontained memory error", Effect.FATAL, Need.RESET),

@@ -1,8 +1,9 @@
 """Is a GPU well enough for work? Its states, what moves it, and the verdict on one received report (D20, D23).
 
-HEALTHY gets work. SUSPECT: its last check failed, jobs of several people fail on it, or it is to be reset when its
-job has ended; it gets no new work. UNHEALTHY: three checks in a row failed, or one fatal Xid; its job moves away.
-QUARANTINED: empty, until a test on it and three clean checks return it. Nothing here reads a clock.
+HEALTHY gets work. SUSPECT: its last check failed, jobs of several people fail on it, the NVLink of its group is at
+fault, or it is to be reset when its job has ended; it gets no new work. UNHEALTHY: three checks in a row failed, or
+one fatal Xid; its job moves away. QUARANTINED: empty, until a test on it and three clean checks return it. Nothing
+here reads a clock.
 """
 
 from __future__ import annotations
@@ -70,12 +71,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The GPU after a report. ``answers``: a job on it could still save a checkpoint."""
+    """The GPU after a report. ``answers``: a job on it could still save a checkpoint.
+
+    ``link``: why from now on the NVLink of its whole group is in doubt; ``node``: why its node is to be emptied.
+    """
 
     state: GpuState
     record: Record
     steps: tuple[Step, ...] = ()
     answers: bool = True
+    link: str = ""
+    node: str = ""
 
 
 class _Case:
@@ -83,8 +89,10 @@ class _Case:
 
     def __init__(self, known: Known) -> None:
         self.state, self.record, self.busy = known.state, known.record, known.busy
+        self.link_down = known.link_down
         self.steps: list[Step] = []
         self.answers = True
+        self.link = self.node = ""
 
     def move(
         self,
@@ -101,7 +109,7 @@ class _Case:
             raise ValueError(f"a GPU that is {self.state} can't take {event}")
         self.state = target
         if target is GpuState.HEALTHY:
-            self.record = replace(self.record, cause=Cause.NONE, reason="", need=Need.NOTHING, tested=False)
+            self.record = replace(self.record, cause=Cause.NONE, reason="", need=Need.NOTHING, tested=False, link=False)
         elif cause is not None:
             kept = max(need, self.record.need) if target is not GpuState.SUSPECT else need
             self.record = replace(self.record, cause=cause, reason=words, need=kept, tested=False)
@@ -113,7 +121,7 @@ class _Case:
 
     def verdict(self) -> Verdict:
         """What was found."""
-        return Verdict(self.state, self.record, tuple(self.steps), self.answers)
+        return Verdict(self.state, self.record, tuple(self.steps), self.answers, self.link, self.node)
 
 
 def receive(known: Known, sample: Sample | None, *, boot_id: str, seq: int, now_ms: int) -> Verdict:
@@ -199,6 +207,10 @@ def _condemn_by_xid(case: _Case, fatal: list[int]) -> None:
     case.answers = case.answers and all(meaning.answers for meaning in meanings)
     words = " and ".join(in_words(number) for number in fatal)
     numbers = (("xid", fatal[0]),)
+    case.link = " and ".join(in_words(number) for number in fatal if meaning_of(number).link)
+    case.node = " and ".join(in_words(number) for number in fatal if meaning_of(number).node)
+    if case.link:
+        case.record = replace(case.record, link=True)
     if case.state in gpu_sources_of(GpuEvent.CONDEMN):
         case.move(GpuEvent.CONDEMN, words, cause=Cause.XID, need=need, numbers=numbers)
         return
@@ -214,6 +226,8 @@ def _in_service(case: _Case, sample: Sample, found: tuple[Failure, ...], now_ms:
         _failed(case, found)
     elif case.state is GpuState.SUSPECT and case.record.cause is Cause.CHECKS:
         case.move(GpuEvent.CLEAR, "its check passed again")
+    elif case.state is GpuState.SUSPECT and case.record.cause is Cause.LINK and not case.link_down:
+        case.move(GpuEvent.CLEAR, "the NVLink of its group is no longer at fault")
     if case.state is GpuState.UNHEALTHY:
         return
     if sample.remap_pending:
@@ -267,6 +281,21 @@ def blame(known: Known, words: str, numbers: tuple[tuple[str, Number], ...] = ()
     case = _Case(known)
     if case.state is GpuState.HEALTHY:
         case.move(GpuEvent.DOUBT, words, cause=Cause.JOBS, numbers=numbers)
+    return case.verdict()
+
+
+def doubt_link(known: Known, words: str) -> Verdict:
+    """The GPU gets no new work until the NVLink of its group is mended; what runs on it goes on.
+
+    Nothing changes where it is out of service, or is to be reset when its job has ended.
+    """
+    case = _Case(known)
+    reason = f"no new work while the NVLink of its group is at fault: {words}"
+    if case.state is GpuState.HEALTHY:
+        case.move(GpuEvent.DOUBT, reason, cause=Cause.LINK)
+    elif case.state is GpuState.SUSPECT and case.record.cause not in (Cause.WEAR, Cause.LINK):
+        case.record = replace(case.record, cause=Cause.LINK, reason=reason)
+        case.note(reason)
     return case.verdict()
 
 

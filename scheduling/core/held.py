@@ -16,9 +16,9 @@ class Held:
     """A live job: the GPUs it holds until it is told to have ended, and what evicting it would cost."""
 
     __slots__ = (
-        "apart", "attempt", "cells", "checkpoint_interval_s", "end_ms", "epoch", "gpus", "group", "id", "level",
-        "level_value", "owner", "preemptible", "preempting", "recent_preemptions", "restore_s", "run", "running",
-        "save_s", "saved_ms", "started_ms", "stop_by_ms",
+        "apart", "asked_ms", "attempt", "cells", "checkpoint_interval_s", "end_ms", "epoch", "gpus", "group", "id",
+        "leaving", "level", "level_value", "owner", "preemptible", "preempting", "recent_preemptions", "restore_s",
+        "run", "running", "save_s", "saved_ms", "started_ms", "stop_by_ms",
     )  # fmt: skip
 
     def __init__(self, job_id: str, owner: Owner, gpus: list[int], *, cells: dict[int, int], run: Run) -> None:
@@ -30,6 +30,8 @@ class Held:
         self.preemptible, self.preempting, self.running = True, False, True
         self.saved_ms: int | None = None
         self.stop_by_ms: int | None = None
+        self.asked_ms: int | None = None
+        self.leaving = False  # a node of it has ended its part
         self.checkpoint_interval_s, self.recent_preemptions = 0, 0
         self.save_s: float | None = None
         self.restore_s = RESTORE_S
@@ -39,7 +41,7 @@ class Held:
     def expected_end(self, now_ms: int) -> int:
         """By when its GPUs are free at the latest: never in the past (D29)."""
         end = self.end_ms
-        if self.preempting and self.stop_by_ms is not None and self.stop_by_ms < end:
+        if self.stop_by_ms is not None and self.stop_by_ms < end:
             end = self.stop_by_ms
         return end if end > now_ms else now_ms + OVERDUE_MS
 
@@ -47,6 +49,11 @@ class Held:
         """GPU-ms that evicting it now would lose: since its checkpoint or its start, and for resuming it."""
         since = self.started_ms if self.saved_ms is None else self.saved_ms
         return len(self.gpus) * (max(0, now_ms - since) + self.restore_s * 1000)
+
+    @property
+    def asked_in_vain(self) -> bool:
+        """Whether it was asked to leave for another job, as far as is known in vain, and has not saved since."""
+        return self.asked_ms is not None and (self.saved_ms is None or self.saved_ms <= self.asked_ms)
 
     def as_in(self, attempt: LiveAttempt) -> Held:
         """The facts of an attempt that was live before."""
@@ -57,7 +64,7 @@ class Held:
         self.running = attempt.state is JobState.RUNNING
         self.started_ms = attempt.granted_ms if attempt.started_ms is None else attempt.started_ms
         self.saved_ms, self.save_s, self.restore_s = attempt.saved_ms, attempt.save_s, attempt.restore_s
-        self.stop_by_ms = attempt.stop_by_ms
+        self.stop_by_ms, self.asked_ms, self.leaving = attempt.stop_by_ms, attempt.asked_ms, bool(attempt.left)
         self.checkpoint_interval_s = attempt.checkpoint_interval_s
         self.recent_preemptions = attempt.recent_preemptions
         self.group, self.apart = attempt.group, attempt.apart

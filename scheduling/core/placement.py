@@ -54,7 +54,7 @@ def fits(room: Room, wanted: Wanted, pins: Pins = NO_PINS) -> bool:
 
 def fits_with(room: Room, wanted: Wanted, pins: Pins, *, opened: dict[int, int]) -> bool:
     """Whether it would fit if these GPUs, a mask per cell of such as take work and are held now, were free too."""
-    if fits(room, wanted, pins):
+    if wanted.count <= room.free_count and fits(room, wanted, pins):
         return True
     if not is_told_by_counts(room, wanted):
         room.give(opened)

@@ -21,7 +21,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """One queue: its fair-share weight (0 or more), its levels and its limits in seconds."""
+    """One queue: its fair-share weight (0 or more), its levels and its limits in seconds.
+
+    ``never_without_checkpoint``: its jobs are not stopped for others unless they save first (D8).
+    """
 
     name: str
     weight: float
@@ -30,6 +33,7 @@ class QueuePolicy:
     default_max_duration_s: int = 4 * 3600
     max_duration_cap_s: int = 7 * 86400
     grace_s: float = 120.0
+    never_without_checkpoint: bool = False
 
     def __post_init__(self) -> None:
         _refuse_bad_weight(f"queue {self.name}", self.weight)
@@ -134,6 +138,11 @@ class Policy:
         """Seconds a victim of that queue has to save; 0 for a queue there is not."""
         found = self.queue(queue)
         return 0.0 if found is None else found.grace_s
+
+    def never_without_checkpoint(self, queue: str) -> bool:
+        """Whether jobs of that queue are not stopped for others unless they save first; False for one there is not."""
+        found = self.queue(queue)
+        return found is not None and found.never_without_checkpoint
 
     @property
     def values_above_lowest(self) -> tuple[int, ...]:

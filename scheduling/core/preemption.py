@@ -10,11 +10,13 @@ from scheduling.core.bookings import Bookings
 from scheduling.core.gang_victims import Node, cheapest_nodes
 from scheduling.core.gangs import GROUP, RACK, rungs_of
 from scheduling.core.placement import take_whole_cell
+from scheduling.core.plan import Reason
 from scheduling.core.reservations import Asked, earliest
 from scheduling.core.room import Pins
 from scheduling.core.victims import Victim, by_greatest_id, cheapest_domain
 from scheduling.core.view import View
 from scheduling.core.waiting import Queued
+from scheduling.core.words import jobs_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.held import Held
@@ -39,7 +41,28 @@ def grace_ms(scheduler: Scheduler, held: Held) -> int:
 
 
 def evictable(scheduler: Scheduler, queued: Queued) -> list[Held]:
-    """The running jobs that the rules let this one evict, by id."""
+    """The running jobs that this one may evict now, by id."""
+    return [held for held in _within_its_rights(scheduler, queued) if not runs_on(scheduler, held)]
+
+
+def not_saved(scheduler: Scheduler, queued: Queued) -> Reason | None:
+    """Why it doesn't get the GPUs of jobs that it could evict else: they were asked to save in vain (D8)."""
+    found = [held for held in _within_its_rights(scheduler, queued) if runs_on(scheduler, held)]
+    if not found:
+        return None
+    message = (
+        f"{jobs_in_words(len(found))} that it may evict did not save in the time given, and their queue is never "
+        "stopped without a checkpoint: they run on, and are asked again once they have saved."
+    )
+    return Reason("NOT_SAVED", message, (("unsaved", len(found)), ("victim", found[0].id)))
+
+
+def runs_on(scheduler: Scheduler, held: Held) -> bool:
+    """Whether the job, which was asked to leave, did not save and is not stopped before it does (D8)."""
+    return held.asked_in_vain and not held.leaving and scheduler.policy.never_without_checkpoint(held.owner[0])
+
+
+def _within_its_rights(scheduler: Scheduler, queued: Queued) -> list[Held]:
     queue, level = queued.job.queue, queued.job.level
     allowed = {
         (rule.victim_queue, rule.victim_level)

@@ -11,6 +11,7 @@ from scheduling.core.snapshot import LiveAttempt, NodeLease, Snapshot
 
 # Three reports in a row are missing at the real timings: such a node gets no new work, and counts as silent.
 SILENT_SHARE_OF_LEASE = 0.5
+MASS_SILENCE = "MASS_SILENCE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +121,4 @@ def _mass_silence(snapshot: Snapshot) -> tuple[Reason, ...]:
         f"{len(silent)} of {len(counted)} nodes fell silent within one lease: nothing is taken back from them "
         "until they return or an operator confirms that they are gone"
     )
-    return (Reason("MASS_SILENCE", message, (("silent", len(silent)), ("nodes", len(counted)))),)
+    return (Reason(MASS_SILENCE, message, (("silent", len(silent)), ("nodes", len(counted)))),)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from scheduling.core.bits import lowest_in, places_in
 from scheduling.core.bookings import NEVER, Bookings
 from scheduling.core.forecast import CELL, NODE, WHOLE, Choice, Forecast, Releases
 from scheduling.core.gangs import ANYWHERE, GROUP, RACK, rungs_of
+from scheduling.core.inventory import Inventory
+from scheduling.core.outlook import Outlook, outlook_of
 from scheduling.core.placement import take_whole_cell
 from scheduling.core.room import Room, Wanted
 from scheduling.core.view import View
@@ -24,126 +26,57 @@ class Asked:
     patience_ms: int = 0
 
 
-class Outlook:
-    """The expected releases as one job sees them, past the promises made to others before."""
-
-    def __init__(self, room: Room, releases: Releases, bookings: Bookings, asked: Asked) -> None:
-        self.releases, self.version = releases, releases.version
-        at, changed = releases.at, dict(asked.sooner)
-        for gpu, instant in asked.sooner.items():
-            changed[gpu] = min(instant, at[gpu])
-        for booking in bookings.reservations:
-            end = booking.end_ms
-            for gpu in booking.gpus:
-                if changed.get(gpu, at[gpu]) < end:
-                    changed[gpu] = end
-        for window in bookings.windows_for(asked.project):
-            start, end, duration = window.start_ms, window.end_ms, asked.duration_ms
-            for gpu in window.gpus:
-                instant = changed.get(gpu, at[gpu])
-                if instant < end and max(instant, bookings.now_ms) + duration > start:
-                    changed[gpu] = end
-        self._changed = changed  # by GPU, where it may differ from the releases
-        inventory = room.inventory
-        self._cells = {inventory.cell_of[gpu] for gpu in changed}
-        self._nodes = {inventory.node_of[cell] for cell in self._cells}
-
-    def by(self, gpu: int) -> int:
-        """By when the job can have this GPU."""
-        return self._changed.get(gpu, self.releases.at[gpu])
-
-    def places(self, view: View, kind: int, need: int) -> tuple[Forecast, list[int]]:
-        """By when each place of the kind has ``need`` suitable GPUs for the job."""
-        forecast = self.releases.forecast(view, kind, need)
-        changed = self._nodes if kind == NODE else self._cells
-        if not changed:
-            return forecast, forecast.by
-        by = list(forecast.by)
-        for instant, place in self._other(forecast, changed):
-            by[place] = instant
-        return forecast, by
-
-    def first(self, forecast: Forecast) -> tuple[int, int]:
-        """(instant, place) of the place that is ready first; NEVER when none ever is."""
-        changed = self._nodes if forecast.kind == NODE else self._cells
-        found = min(self._other(forecast, changed), default=(NEVER, -1)) if changed else (NEVER, -1)
-        for each in forecast.order:
-            if each[1] not in changed:
-                return min(each, found)
-        return found
-
-    def others(self, forecast: Forecast) -> tuple[tuple[int, int], ...]:
-        """(instant, place) of the places that promises may have changed, as the job sees them; the soonest first."""
-        return tuple(sorted(self._other(forecast, self._nodes if forecast.kind == NODE else self._cells)))
-
-    def soonest(
-        self, forecast: Forecast, count: int, other: tuple[tuple[int, int], ...], *, patience_ms: int
-    ) -> list[tuple[int, int]]:
-        """(instant, place) of the ``count`` places that are ready first, and of all that are so soon after them.
-
-        The soonest first; nothing when there are not so many. ``other``: those that promises may have changed.
-        """
-        order, changed = forecast.order, self._nodes if forecast.kind == NODE else self._cells
-        first = [each for each in order[: count + len(changed)] if each[1] not in changed]
-        first = sorted([*first, *other[:count]])
-        if len(first) < count or first[count - 1][0] >= NEVER:
-            return []
-        end = (min(first[count - 1][0] + patience_ms, NEVER - 1) + 1, -1)
-        ready = [each for each in order[: bisect_left(order, end)] if each[1] not in changed]
-        return sorted([*ready, *other[: bisect_left(other, end)]])
-
-    def _other(self, forecast: Forecast, changed: set[int]) -> list[tuple[int, int]]:
-        """By when each of the places that promises may have changed has enough for the job, as far as any can."""
-        at, other, members = self.releases.at, self._changed, forecast.members
-        return [
-            (forecast.nth([other.get(gpu, at[gpu]) for gpu in members[place]]), place)
-            for place in changed
-            if members[place]
-        ]
-
-    def ready(self, gpus: list[int], need: int, start_ms: int) -> list[int]:
-        """The first ``need`` of the GPUs that are free by then.
-
-        Not those that are free first: which ones these are changes whenever one of them is released, and nothing is
-        gained by it.
-        """
-        changed, at = self._changed, self.releases.at
-        found: list[int] = []
-        for gpu in gpus:
-            if changed.get(gpu, at[gpu]) <= start_ms:
-                found.append(gpu)
-                if len(found) == need:
-                    break
-        return found
-
-
-def _outlook(room: Room, releases: Releases, bookings: Bookings, asked: Asked) -> Outlook:
-    """Where neither victims nor windows count, jobs see the same, so it is made once for all that ask meanwhile."""
-    if asked.sooner or bookings.windows_for(asked.project):
-        return Outlook(room, releases, bookings, asked)
-    known = bookings.outlook
-    if not isinstance(known, Outlook) or known.version != releases.version:
-        known = bookings.outlook = Outlook(room, releases, bookings, asked)
-    return known
-
-
 def earliest(room: Room, releases: Releases, bookings: Bookings, asked: Asked) -> tuple[int, list[int]] | None:
     """(start in ms, GPUs) of the earliest start of the job, or None when the pool has no place for it as it is now."""
-    wanted = asked.wanted
-    outlook = _outlook(room, releases, bookings, asked)
+    return _earliest(room, asked.wanted, outlook_of(releases, bookings, asked), patience_ms=asked.patience_ms)
+
+
+def _earliest(room: Room, wanted: Wanted, outlook: Outlook, *, patience_ms: int) -> tuple[int, list[int]] | None:
     view = room.view(wanted)
-    if wanted.request.is_gang:
-        return _gang(room, view, wanted, outlook=outlook, patience_ms=asked.patience_ms)
+    if wanted.is_gang:
+        return _gang(room, view, wanted, outlook=outlook, patience_ms=patience_ms)
     if wanted.request.allow_span:
         return _spread(room, view, wanted, outlook=outlook)
-    kind = WHOLE if wanted.exclusive else CELL if wanted.nvlink else NODE
-    forecast = releases.forecast(view, kind, wanted.need)
+    forecast = outlook.releases.forecast(view, _kind(wanted), wanted.need)
     start, place = outlook.first(forecast)
     if start >= NEVER:
         return None
-    if kind == WHOLE:
+    if wanted.exclusive:
         return start, take_whole_cell(room, place, view.eligible[place], need=wanted.need)
     return start, outlook.ready(forecast.members[place], wanted.need, start)
+
+
+def earliest_place(room: Room, wanted: Wanted, outlook: Outlook) -> tuple[int, str] | None:
+    """(start in ms, where) of :func:`earliest`: the NVLink group for a job that needs one, else its first node.
+
+    The GPUs themselves are only found where they must be to tell. No patience for a single rack.
+    """
+    inventory = room.inventory
+    if _is_of_equal_parts(room, wanted):
+        choice = _choice(outlook.releases.forecast(room.view(wanted), NODE, wanted.need), outlook, wanted.nodes)
+        return None if choice is None else (choice.start_ms, inventory.nodes[choice.places[0]].name)
+    if not wanted.is_gang and not wanted.request.allow_span:
+        start, place = outlook.first(outlook.releases.forecast(room.view(wanted), _kind(wanted), wanted.need))
+        if start >= NEVER:
+            return None
+        return start, inventory.group_of[place] if wanted.nvlink else inventory.nodes[place].name
+    found = _earliest(room, wanted, outlook, patience_ms=0)
+    if found is None:
+        return None
+    start, gpus = found
+    if wanted.nvlink:
+        return start, inventory.group_of[min(inventory.cells_of_gpus(gpus))]
+    return start, inventory.nodes_of(gpus)[0]
+
+
+def _kind(wanted: Wanted) -> int:
+    """The kind of the places of which a job of one node takes one."""
+    return WHOLE if wanted.exclusive else CELL if wanted.nvlink else NODE
+
+
+def _is_of_equal_parts(room: Room, wanted: Wanted) -> bool:
+    """Whether it is a gang without a remainder that may lie anywhere."""
+    return wanted.is_gang and not wanted.remainder and rungs_of(room, wanted)[1] == ANYWHERE
 
 
 def _spread(room: Room, view: View, wanted: Wanted, *, outlook: Outlook) -> tuple[int, list[int]] | None:
@@ -202,9 +135,9 @@ def _gang(
         parts = _parts(view, CELL, wanted, outlook)
         scopes = [(group, inventory.group_cells[group]) for group in inventory.spanning]
         return _best(parts, wanted, scopes, outlook=outlook)
-    if highest == ANYWHERE and not wanted.remainder:
+    if _is_of_equal_parts(room, wanted):
         forecast = outlook.releases.forecast(view, NODE, wanted.need)
-        return _equal_parts(forecast, inventory.rack_of, wanted.nodes, outlook=outlook, patience_ms=patience_ms)
+        return _equal_parts(forecast, outlook, wanted.nodes, patience_ms=patience_ms)
     parts = _parts(view, NODE, wanted, outlook)
     racks = list(inventory.nodes_of_rack.items())
     if highest == RACK or len(racks) == 1:
@@ -219,40 +152,49 @@ def _gang(
     return anywhere, parts.gpus(everywhere, wanted.nodes, start_ms=anywhere, outlook=outlook)
 
 
-def _equal_parts(
-    forecast: Forecast, rack_of: list[str], nodes: int, *, outlook: Outlook, patience_ms: int
-) -> tuple[int, list[int]] | None:
-    """For a gang without a remainder that may lie anywhere: only the nodes that are ready in time are looked at."""
-    other = outlook.others(forecast)
-    key = (nodes, patience_ms, other)
-    choice = forecast.kept.get(key)
+def _equal_parts(forecast: Forecast, outlook: Outlook, nodes: int, *, patience_ms: int) -> tuple[int, list[int]] | None:
+    choice = _choice(forecast, outlook, nodes, patience_ms=patience_ms)
     if choice is None:
-        ready = outlook.soonest(forecast, nodes, other, patience_ms=patience_ms)
-        if not ready:
-            return None
-        choice = _chosen(ready, rack_of, nodes, patience_ms=patience_ms)
-        forecast.keep(key, choice)
+        return None
     gpus: list[int] = []
     for node in choice.places:
         gpus += outlook.ready(forecast.members[node], forecast.need, choice.start_ms)
     return choice.start_ms, gpus
 
 
-def _chosen(ready: list[tuple[int, int]], rack_of: list[str], nodes: int, *, patience_ms: int) -> Choice:
-    """One rack, if one has so many of the nodes that are ready in time, else the first of them all."""
-    start = ready[nodes - 1][0]
-    until = start + patience_ms
-    racks: dict[str, list[tuple[int, int]]] = {}
-    for each in ready:
-        rack = rack_of[each[1]]
-        if rack in racks:
-            racks[rack].append(each)
+def _choice(forecast: Forecast, outlook: Outlook, nodes: int, *, patience_ms: int = 0) -> Choice | None:
+    """The nodes of a gang of equal parts. Only those that are ready in time are looked at."""
+    key = (nodes, patience_ms)
+    for choice in reversed(forecast.kept.get(key, ())):
+        if choice.beside == outlook.beside(forecast, choice.until_ms):
+            return choice
+    ready = outlook.soonest(forecast, nodes, patience_ms=patience_ms)
+    if not ready:
+        return None
+    choice = _chosen(ready, nodes, forecast.racks(nodes), outlook.releases.inventory, patience_ms=patience_ms)
+    choice = replace(choice, beside=outlook.beside(forecast, choice.until_ms))
+    forecast.keep(key, choice)
+    return choice
+
+
+def _chosen(
+    steps: list[tuple[int, int]], nodes: int, racks: list[str], inventory: Inventory, *, patience_ms: int
+) -> Choice:
+    """One of the racks, if one has so many of the nodes that are ready in time, else the first of them all."""
+    start, ready, first = -1, 0, 0
+    in_rack = inventory.rack_bits
+    for instant, places in steps:
+        ready |= places
+        if ready.bit_count() < nodes:
+            continue
+        if start < 0:
+            start, first, touched = instant, ready, racks
         else:
-            racks[rack] = [each]
-    in_one = min([(some[nodes - 1][0], rack) for rack, some in racks.items() if len(some) >= nodes], default=None)
-    if in_one is not None:
-        start, ready = in_one[0], racks[in_one[1]]
-    return Choice(start, until, tuple(sorted([node for instant, node in ready if instant <= start])[:nodes]))
+            touched = sorted({inventory.rack_of[node] for node in places_in(places)})
+        for rack in touched:
+            if (ready & in_rack[rack]).bit_count() >= nodes:
+                return Choice(instant, start + patience_ms, tuple(lowest_in(ready & in_rack[rack], nodes)))
+    return Choice(start, start + patience_ms, tuple(lowest_in(first, nodes)))
 
 
 def _best(

@@ -23,6 +23,7 @@ from scheduling.core.plan import Plan
 from scheduling.core.reclaim import TakenBack
 from scheduling.core.room import Room
 from scheduling.core.shapes import Shapes
+from scheduling.core.shortfalls import Shortfalls
 from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.core.waiting import Queued, Waiting
 
@@ -48,6 +49,7 @@ class Scheduler:
         self.room = Room(pool, usable=usable, prefer=policy.prefer)
         self.claims = self.room.claims = Claims(self.room)
         self.releases = Releases(self.room)
+        self.shortfalls = Shortfalls(self.room)
         self.share = FairShare(policy, len(pool.installed), snapshot.usage, now_ms=snapshot.now_ms)
         self.groups = Groups(self.inventory)
         self.waiting = Waiting()
@@ -56,8 +58,7 @@ class Scheduler:
         self.nominees: dict[str, Nominee] = {}
         self.nominated: dict[int, int] = {}  # by cell
         self.orphaned: list[str] = []  # nominations of jobs that wait no more
-        self.cycles = 0
-        self.changes = 0  # how often something became free, started, or was promised
+        self.cycles = self.changes = 0  # how often something became free, started, or was promised
         self.last: Cycle | None = None
         self.quiet: Cycle | None = None  # the last cycle, while nothing has happened since
         self.sleeping: dict[str, WaitingJob] = {}
@@ -71,8 +72,7 @@ class Scheduler:
         self._billing = [billing_micro(policy, [gpu]) for gpu in self.inventory.gpus]
         self._weighs = self._billing[0] if len(set(self._billing)) == 1 else None  # what each does, if alike
         self._usable_room: Room | None = None
-        self.windows = [booked(window, self.inventory)
-                        for window in snapshot.windows]  # fmt: skip
+        self.windows = [booked(window, self.inventory) for window in snapshot.windows]
         by_project = any(window.project is not None for window in self.windows)
         self._shapes = Shapes(pool, policy, by_project=by_project)
         for cell, mask in enumerate(self.room.usable):
@@ -195,13 +195,12 @@ class Scheduler:
         """Exactly these GPUs take new work from now on."""
         inventory, room = self.inventory, self.room
         masks = room.masks_of(usable)
-        self._usable_room = None
-        for cell, before in enumerate(room.usable):
-            after = masks.get(cell, 0)
-            if after == before:
-                continue
-            self.quiet = None
-            self.changes += 1
+        changed = [(cell, was, now) for cell, was in enumerate(room.usable) if (now := masks.get(cell, 0)) != was]
+        if not changed:
+            return
+        self._usable_room = self.quiet = None
+        self.changes += 1
+        for cell, before, after in changed:
             room.usable[cell] = after
             gone, come = before & ~after & room.free[cell], after & ~before
             if gone:
@@ -215,10 +214,12 @@ class Scheduler:
             holders = {each.id: each for gpu in inventory.gpus_in(cell, held) if (each := self.holder[gpu]) is not None}
             for each in holders.values():
                 self.foresee(each)
-        for queued in [each for each in self.waiting.by_id.values() if each.job.avoid_gpus or each.job.avoid_nodes]:
+        self._shapes.forget_careful()
+        for queued in [each for each in self.waiting.by_id.values() if each.job.is_careful]:
             self.leave_queue(queued)
-            self._shapes.forget(queued.shape)
             self.enqueue(queued.job)
+        for nominee in self.nominees.values():
+            nominee.queued.shape = self.described(nominee.queued.job).shape
 
     def cycle(self, now_ms: int, back: TakenBack = NOTHING_TAKEN_BACK, *, with_scores: bool = False) -> Plan:
         """What is to be done now. Its starts, nominations and withdrawals are applied to this object at once.

@@ -35,7 +35,7 @@ class Shapes:
         shape = self._known.get(key)
         if shape is None:
             shape = self._known[key] = Shape(key, self._wanted(job, usable_room))
-            shape.project, shape.group = project, job.group
+            shape.project, shape.group, shape.is_careful = project, job.group, job.is_careful
             shape.is_grouped = request.near is not None or request.apart is not None or job.group is not None
             if holds_out and request.is_gang:
                 shape.lax_from_ms = job.submitted_ms + (request.max_wait_for_level_s or 0) * 1000
@@ -60,14 +60,14 @@ class Shapes:
         """All other shapes are forgotten."""
         self._known = {shape.key: shape for shape in used}
 
-    def forget(self, shape: Shape) -> None:
-        """Jobs that come from now on get this shape anew."""
-        self._known.pop(shape.key, None)
+    def forget_careful(self) -> None:
+        """Jobs that avoid GPUs or nodes get their shapes anew: what they avoid depends on what else takes work."""
+        self._known = {key: shape for key, shape in self._known.items() if not shape.is_careful}
 
     def _wanted(self, job: WaitingJob, usable_room: Callable[[], Room]) -> Wanted:
         exclusive = self._policy.nvlink_mode == "exclusive"
         plain = Wanted(job.request, all_exclusive=exclusive)
-        if not job.avoid_gpus and not job.avoid_nodes:
+        if not job.is_careful:
             return plain
         careful = Wanted(job.request, avoid_gpus=job.avoid_gpus, avoid_nodes=job.avoid_nodes, all_exclusive=exclusive)
         # Where it was lost is avoided only as long as the others could ever hold it (D13).

@@ -50,6 +50,11 @@ class WaitingJob:
         return self.queue, self.project, self.user
 
     @property
+    def is_careful(self) -> bool:
+        """Whether it avoids where it was lost before."""
+        return bool(self.avoid_gpus or self.avoid_nodes)
+
+    @property
     def due_ms(self) -> int:
         """The first instant at which it may start."""
         return max(self.eligible_at_ms, self.not_before_ms)
@@ -65,7 +70,8 @@ class LiveAttempt:
     ``checkpoint_interval_s``: how often it makes one, 0 for unknown; ``save_s``: how long saving takes, None for the
     queue's grace; ``restore_s``: how long resuming takes. ``recent_preemptions``: how often its job was preempted in
     the last 24 hours. ``billing_micro``: millionths of the billing weight of all its GPUs together as granted, None for
-    the policy's weights of now (D5). ``stop_by_ms``: when its grace ends, if it was asked to stop.
+    the policy's weights of now (D5). ``stop_by_ms``: when its grace ends, if it was asked to stop. ``asked_ms``: when
+    that was; it stays when the attempt did not save within its grace and was spared.
     """
 
     attempt: str
@@ -92,6 +98,7 @@ class LiveAttempt:
     recent_preemptions: int = 0
     billing_micro: int | None = None
     stop_by_ms: int | None = None
+    asked_ms: int | None = None
     group: str | None = None
     apart: GroupRule | None = None
     unclaimed: tuple[str, ...] = ()

@@ -64,8 +64,12 @@ class Turns:
         for nest, shape in self._sources:
             if nest.count and (shape is None or longest(shape) >= nest.shortest_ms):
                 return True
-        self._sources, self._fitting = [], None
+        self.nothing_fits()
         return False
+
+    def nothing_fits(self) -> None:
+        """None of what fitted does any more: only those are asked that may get a reservation."""
+        self._sources, self._fitting = [], None
 
     def charged(self, owner: Owner) -> None:
         """A job of this owner was placed: the turns of those that share its ledgers are found anew."""

@@ -26,14 +26,14 @@ class Shape:
 
     It is true as of ``cycle`` and the scheduler's count of ``changes``. Where nothing fits whatever is promised,
     ``shut`` is the room's count of what was ``opened``: as long as it stays, nothing does. ``changes_itself``: what it
-    may have depends on what else runs, or on the time. ``possible_in``: the
-    room, with nothing running, that is known to have a place for it. ``project``: whose windows count, "" when no
-    window is a project's. ``lax_from_ms``: when it stops holding out for the best rung.
+    may have depends on what else runs, or on the time. ``is_careful``: its jobs avoid where they were lost before.
+    ``possible_in``: the room, with nothing running, that is known to have a place for it. ``project``: whose windows
+    count, "" when no window is a project's. ``lax_from_ms``: when it stops holding out for the best rung.
     """
 
     __slots__ = (
-        "changes", "changes_itself", "cycle", "fits_up_to", "group", "groups_version", "is_grouped", "key",
-        "lax_from_ms", "multi", "possible_in", "project", "shut", "wanted",
+        "changes", "changes_itself", "cycle", "fits_up_to", "group", "groups_version", "is_careful", "is_grouped",
+        "key", "lax_from_ms", "multi", "possible_in", "project", "shut", "wanted",
     )  # fmt: skip
 
     def __init__(self, key: object, wanted: Wanted) -> None:
@@ -44,7 +44,7 @@ class Shape:
         self.possible_in: Room | None = None
         self.project = ""
         self.group: str | None = None
-        self.is_grouped = self.changes_itself = False
+        self.is_grouped = self.changes_itself = self.is_careful = False
         self.lax_from_ms = 0
 
     @property
@@ -75,6 +75,14 @@ class Queued:
         return (self.submitted_ms, self.id) < (other.submitted_ms, other.id)
 
 
+def _stand(jobs: list[Queued], job: Queued) -> None:
+    """The job is among those by its submission: mostly it is the last to have come."""
+    if not jobs or jobs[-1].submitted_ms < job.submitted_ms:
+        jobs.append(job)
+    else:
+        insort(jobs, job)
+
+
 class Line:
     """Jobs of one owner, those submitted first in front. Jobs that left are passed over and swept out in time.
 
@@ -98,11 +106,9 @@ class Line:
     def add(self, job: Queued) -> None:
         """The job stands in the line by its submission."""
         self._cycle = -1
-        self.shortest_ms = min(self.shortest_ms, job.duration_ms)
-        if not self._jobs or self._jobs[-1] < job:
-            self._jobs.append(job)
-        else:
-            insort(self._jobs, job)
+        if job.duration_ms < self.shortest_ms:
+            self.shortest_ms = job.duration_ms
+        _stand(self._jobs, job)
 
     def note_gone(self) -> None:
         """One of the jobs has left. Never called in the midst of a cycle's traversal of this line but for its head."""
@@ -293,11 +299,7 @@ class Waiting:
         if level is None:
             level = self._levels[job.level] = LevelQueue()
         level.add(job)
-        ages = self._by_age
-        if not ages or ages[-1] < job:
-            ages.append(job)
-        else:
-            insort(ages, job)
+        _stand(self._by_age, job)
 
     def remove(self, job: Queued) -> None:
         """The job waits no more."""

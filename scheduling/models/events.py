@@ -44,6 +44,9 @@ class SchedulerState(models.Model):
     ticks = models.PositiveBigIntegerField(default=0)
     holds = models.JSONField(default=dict, help_text="why jobs wait: one entry a shape, never one a job")
     alarms = models.JSONField(default=list)
+    silence_confirmed_at = models.DateTimeField(
+        null=True, help_text="an operator said then that the many nodes that had fallen silent are gone"
+    )
 
     def __str__(self) -> str:
         return f"{self.holder or 'nobody'} leads (epoch {self.epoch})"

@@ -29,6 +29,9 @@ class Queue(models.Model):
     default_max_duration_s = models.PositiveIntegerField(default=4 * 3600, help_text="seconds")
     max_duration_cap_s = models.PositiveIntegerField(default=7 * 86400, help_text="seconds")
     grace_s = models.FloatField(default=120.0, help_text="seconds a victim has to save a checkpoint")
+    never_without_checkpoint = models.BooleanField(
+        default=False, help_text="its jobs never make way unsaved: who has not saved within the grace runs on"
+    )
     history = HistoricalRecords()
 
     class Meta:

@@ -81,6 +81,10 @@ class Job(models.Model):
     )
     resume = models.ForeignKey("Artifact", null=True, on_delete=models.SET_NULL, related_name="+")
     resume_step = models.PositiveBigIntegerField(default=0)
+    retry_of = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="retried_as",
+        help_text="the ended job that this one does again, from where it was saved",
+    )  # fmt: skip
 
     progress_step = models.PositiveBigIntegerField(default=0)
     progress_total = models.PositiveBigIntegerField(default=0)

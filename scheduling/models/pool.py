@@ -26,6 +26,15 @@ class Node(models.Model):
     agent_version = models.CharField(max_length=40, blank=True, default="")
     simulated = models.BooleanField(default=False)
     registered_at = models.DateTimeField(null=True)
+    closed = models.CharField(
+        max_length=12, choices=[(s, s) for s in ("CORDONED", "DRAINING")], blank=True, default="",
+        help_text="as an operator or its health has said; it holds while the node is lost, too",
+    )  # fmt: skip
+    closed_by = models.CharField(max_length=160, blank=True, default="")
+    why = models.CharField(max_length=200, blank=True, default="", help_text="the reason why it is closed")
+    drain_by = models.DateTimeField(
+        null=True, blank=True, help_text="then what still runs on it is asked to save and to leave"
+    )
     version = models.PositiveBigIntegerField(default=1)
 
     class Meta:

@@ -25,8 +25,8 @@ def alarms(now: datetime, *, can_store: bool) -> list[Reason]:
         found.append(
             Reason(
                 "EVICTION_LOOP",
-                f"{jobs_in_words(loops)} evicted the same job from the same GPUs three times within an hour and may "
-                "evict nobody for an hour: look at why it does not stay.",
+                f"{jobs_in_words(loops)} {'was' if loops == 1 else 'were'} to evict the same job from the same GPUs "
+                "a third time within an hour and may evict nobody for an hour: look at why it does not stay on them.",
                 (("jobs", loops),),
             )
         )

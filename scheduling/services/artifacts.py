@@ -265,6 +265,15 @@ def verify_some(now: datetime, *, limit_bytes: int) -> dict[str, int]:
     return {"checked": checked, "corrupt": corrupt}
 
 
+def damaged(artifact: UUID, now: datetime) -> bool:
+    """Whether the artifact's bytes are not what they were; it is hashed now, and marked if so."""
+    files = rows.files_of(artifact)
+    bad = files is not None and not all(_sound(f) for f in files)
+    if bad:
+        rows.verified(artifact, corrupt=True, now=now)
+    return bad
+
+
 def _sound(entry: Mapping[str, Any]) -> bool:
     path = bytes_on_disk.blob(entry["sha256"])
     return path.exists() and path.stat().st_size == entry["size"] and bytes_on_disk.digest(path) == entry["sha256"]

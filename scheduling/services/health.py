@@ -24,9 +24,12 @@ VERBS = ("return", "retire")
 def judge(node: str, report: gpus.Report, now: datetime) -> list[str]:
     """The node's lease is renewed, and every GPU of it judged by its sample; returns those to be tested now."""
     grace_s = GRACE_S * settings.TIME_SCALE
-    tests, ring = gpus.checked(node, report, now=now, grace_s=grace_s, policy=load.policy_of)
-    notify.ring(ring)
-    return tests
+    judged = gpus.checked(node, report, now=now, grace_s=grace_s, policy=load.policy_of)
+    for group, words in judged.links.items():
+        for other in gpus.others_in(group, node):  # each in a transaction of its own: no two nodes are locked at once
+            gpus.doubt_links(other, group, words, now=now)
+    notify.ring(judged.ring)
+    return list(judged.tests)
 
 
 def told(samples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The verbs of jobs: submit, cancel, hold, release, clone. Form and REST come here, so both refuse alike."""
+"""The verbs of jobs: submit, cancel, hold, release, clone, retry. Form and REST come here, so both refuse alike."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from django.db import transaction
 
 from scheduling.core.capacity import rooms_at_door
 from scheduling.core.lifecycle import JobState
@@ -23,6 +25,7 @@ from scheduling.store.queries.access import Actor
 from scheduling.store.queries.shapes import shape_of
 from workers.catalog import KINDS, check_params
 
+RETRIED = (JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED)
 KIND_QUEUES = {kind.name: kind.queue for kind in KINDS.values()}
 
 
@@ -101,9 +104,18 @@ def _project(body: Mapping[str, Any], actor: Actor) -> str | None:
 
 
 def submit(
-    body: Mapping[str, Any], actor: Actor, now: datetime, *, key: str | None = None, raw: str | None = None
+    body: Mapping[str, Any],
+    actor: Actor,
+    now: datetime,
+    *,
+    key: str | None = None,
+    raw: str | None = None,
+    begins: Mapping[str, Any] | None = None,
 ) -> Accepted | Refused | KeyConflict:
-    """The job is QUEUED, or refused with every reason and kept as REJECTED for the audit."""
+    """The job is QUEUED, or refused with every reason and kept as REJECTED for the audit.
+
+    ``begins`` are the columns of a job that goes on where another ended.
+    """
     text = raw if raw is not None else json.dumps(body, sort_keys=True, default=str)
     body_key = commit.Key(key, hashlib.sha256(_canonical(body).encode()).hexdigest()) if key else None
     if body_key is not None and (made_before := credentials.made_by(actor.user_id, body_key.value)) is not None:
@@ -124,6 +136,7 @@ def submit(
         "preemptible": submission.preemptible, "purpose": submission.purpose or "", "remainder": request.remainder,
         "topology": topology.stored(request), "group": submission.group or "",
         "not_before": _instant(submission.not_before), "start_by": _instant(submission.start_by),
+        **(begins or {}),
     }  # fmt: skip
     made = commit.create(fields, user_id=actor.user_id, key=body_key, now=now, actor=actor.label)
     if not made.same_body:
@@ -205,6 +218,28 @@ def hold(job_id: str, actor: Actor, now: datetime, *, release: bool = False) -> 
     if job is None:
         return None
     return _moved(commit.hold(job.pk, actor=actor.label, now=now, release=release))
+
+
+@transaction.atomic
+def retry(job_id: str, actor: Actor, now: datetime) -> Accepted | Refused | KeyConflict | Moved | None:
+    """A new job does the ended one again, beginning with its newest sound checkpoint; None when it may not be known.
+
+    As long as that job goes on, asking again gives it, not another. ``Moved`` is the state in which there is nothing
+    to retry: it goes on, it succeeded, or it was never accepted. A time to start that has passed is left out.
+    """
+    known = queries.one(actor, job_id)
+    found = commit.retried(known.pk) if known is not None else None
+    if found is None:
+        return None
+    job, going = found
+    if job.state not in RETRIED:
+        return Moved(JobState(job.state), lawful=False)
+    if going is not None:
+        return Accepted(going, fresh=False)
+    body = body_again(job_id, actor) or {}
+    past = [name for name in ("not_before", "start_by") if (at := getattr(job, name)) and at <= now]
+    again = {name: value for name, value in body.items() if name not in past}
+    return submit(again, actor, now, begins={"retry_of_id": job.pk, **commit.beginning(job)})
 
 
 def _moved(result: tuple[JobState | None, bool]) -> Moved | None:

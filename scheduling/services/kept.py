@@ -15,6 +15,7 @@ from uuid import UUID
 
 from scheduling.core.decide import next_wakeup
 from scheduling.core.feasibility import placeable
+from scheduling.core.garbage import not_searched
 from scheduling.core.plan import Plan
 from scheduling.core.policy import Policy
 from scheduling.core.reclaim import take_back
@@ -76,11 +77,11 @@ class Kept:
             or any(change.object in ALWAYS_ANEW for change in changes)
             or not self._follow(scheduler, changes, now)
         ):
-            scheduler, anew = self._build(now, can_store=can_store), True
-            self._source = source
-        else:
-            anew = False
-        return self._cycle(scheduler, now, anew=anew, moved=anew or bool(changes))
+            with not_searched():  # a hundred thousand jobs, and all of them stay
+                scheduler = self._build(now, can_store=can_store)
+                self._source = source
+                return self._cycle(scheduler, now, anew=True, moved=True)
+        return self._cycle(scheduler, now, anew=False, moved=bool(changes))
 
     def _build(self, now: datetime, *, can_store: bool) -> Scheduler:
         # The reader first: what is committed while the rows are read is then told twice rather than never.
@@ -95,6 +96,7 @@ class Kept:
         sight = Snapshot(
             now_ms=to_ms(now), policy=scheduler.policy, pool=scheduler.pool, live=tuple(self._live.values()),
             leases=load_pool.leases(now),
+            silence_confirmed=load_pool.silence_confirmed(now, lease_s=scheduler.policy.lease_s),
         )  # fmt: skip
         back = take_back(sight)
         if back.unreachable != self._unreachable:

@@ -8,7 +8,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,18 +16,21 @@ from django.conf import settings
 from django.db import transaction
 
 from scheduling.core.lifecycle import NodeEvent
-from scheduling.core.request import parse_memory
+from scheduling.core.reclaim import MASS_SILENCE, SILENT_SHARE_OF_LEASE
+from scheduling.core.units import parse_duration, parse_memory
 from scheduling.services import artifacts, health, notify
-from scheduling.store import load, record, seed
-from scheduling.store.commit import nodes, parts
+from scheduling.store import load, load_pool, record, seed
+from scheduling.store.commit import drains, nodes, parts
 from scheduling.store.commit.attempts import End
 from scheduling.store.commit.gpus import Report
 from scheduling.store.queries import dispatch
+from scheduling.store.queries import pool as queries
 from scheduling.store.queries.access import Actor
 from workers.protocol import PROTOCOL_VERSION, Outcome, Timings
 
 SETTLED = {"cordon": "CORDONED", "drain": "DRAINING", "return": "READY"}
 OPERATIONS = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent.RETURN}
+DEADLINE_MAX_S = 30 * 86_400
 TEXT = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -184,6 +187,8 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
     except (TypeError, ValueError):
         return {**answer, "ok": False, "code": "bad_report", "message": "epoch must be a whole number"}
     part = None
+    if kind == "finished" and key and message.get("detail") == "inputs" and parts.live_part(key, epoch, node):
+        _look_at_its_checkpoint(key, now)
     try:
         with transaction.atomic():
             # Locked: what is taken from the attempt is written while it is live, or not at all.
@@ -237,6 +242,13 @@ def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: date
     return {}
 
 
+def _look_at_its_checkpoint(attempt: UUID, now: datetime) -> None:
+    """A node could not fetch what the attempt begins with: if its checkpoint is damaged, that is known from now on."""
+    checkpoint = dispatch.resumes_from(attempt)
+    if checkpoint is not None:
+        artifacts.damaged(checkpoint, now)
+
+
 @transaction.atomic
 def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], now: datetime) -> str:
     """The node's part has ended; returns the outcome of the attempt if that was its last one, else ""."""
@@ -245,6 +257,8 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
     if ground.gpus and outcome is Outcome.FAILED:
         # What fails on a failing GPU is the GPU's fault (D13): it goes back to the queue and avoids it.
         outcome, error = Outcome.LOST, f"{ground.words}; the job said: {error}"
+    if outcome is Outcome.FAILED and message.get("detail") == "inputs" and dispatch.resumes_from_damage(attempt):
+        outcome, error = Outcome.LOST, f"its checkpoint is damaged; the node said: {error}"
     outputs = artifacts.committed(attempt, [str(a) for a in message.get("artifacts") or []])
     saved = message.get("checkpoint")
     checkpoint = artifacts.committed(attempt, [str(saved)]) if saved else []
@@ -257,7 +271,7 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         outputs=outputs,
         checkpoint=checkpoint[0][1] if checkpoint else None,
         checkpoint_step=_whole(message.get("step", 0)),
-        avoid_nodes=[node] if outcome is Outcome.LOST and not ground.gpus else [],
+        avoid_nodes=[node] if outcome is Outcome.LOST and str(message["outcome"]) == "LOST" else [],
         avoid_gpus=ground.gpus,
         data={"manner": str(message.get("detail") or "")[:500].replace("\x00", "")},
     )
@@ -281,14 +295,49 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def operate(name: str, verb: str, actor: Actor, now: datetime) -> tuple[bool, str] | None:
-    """(lawful, state) after cordon, drain or return, of which twice is as lawful as once; None for an unknown node."""
+def deadline_s(value: Any) -> int | None:
+    """The seconds of a drain's deadline as people write it; None for none. ValueError says what may be given."""
+    if value in (None, ""):
+        return None
+    try:
+        seconds = parse_duration(value)
+    except ValueError as wrong:
+        raise ValueError(f"deadline: {wrong}") from wrong
+    if seconds > DEADLINE_MAX_S:
+        raise ValueError(f"deadline may be {DEADLINE_MAX_S} s (30d) at most; leave it out to let every job end")
+    return seconds
+
+
+def operate(
+    name: str, verb: str, actor: Actor, now: datetime, *, deadline_s: int | None = None
+) -> tuple[bool, str] | None:
+    """(lawful, state) after cordon, drain or return, of which twice is as lawful as once; None for an unknown node.
+
+    Drained, it takes no new work, and what runs on it goes on to its end; with a deadline (in seconds from now) only
+    until then: what still runs is asked to save, moves to other nodes and resumes. The newest word counts.
+    """
     if dispatch.boot_id(name) is None:
         return None
-    lawful, state = nodes.operate(
-        name, OPERATIONS[verb], now=now, actor=actor.label, message=f"{verb} by {actor.username}"
-    )
+    lawful, state = drains.operate(
+        name, OPERATIONS[verb], now=now, actor=actor.label, message=f"{verb} by {actor.username}",
+        drain_by=None if deadline_s is None else now + timedelta(seconds=deadline_s),
+    )  # fmt: skip
     return lawful or state == SETTLED[verb], state
+
+
+def confirm_silence(actor: Actor, now: datetime) -> list[str] | None:
+    """The nodes that are silent, whose work is taken back from now on though they are many; None without that alarm."""
+    if not any(alarm["code"] == MASS_SILENCE for alarm in queries.scheduler(now)["alarms"]):
+        return None
+    half_ms = 1000 * load.policy_of().lease_s * SILENT_SHARE_OF_LEASE
+    silent = sorted(lease.node for lease in load_pool.leases(now) if lease.silent_ms >= half_ms)
+    drains.confirm_silence(silent, now=now, actor=actor.label)
+    return silent
+
+
+def empty(now: datetime) -> None:
+    """What runs beyond its node's deadline has been asked to leave, and the nodes are rung to hear of it now."""
+    notify.ring(drains.enforce(now, policy=load.policy_of, grace_s=timings().grace_s))
 
 
 def accepting(now: datetime) -> None:

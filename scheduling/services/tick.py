@@ -13,7 +13,7 @@ from django.db import transaction
 
 from scheduling.core.plan import Plan
 from scheduling.core.policy import Policy
-from scheduling.services import alarming, artifact_files, notify
+from scheduling.services import alarming, artifact_files, notify, pool
 from scheduling.services.kept import Decided, Kept
 from scheduling.services.reasons import plain, waiting_reasons
 from scheduling.store import lease, record
@@ -99,6 +99,7 @@ def run_tick(holder: str, now: datetime, ticker: Ticker | None = None) -> TickRe
     plan, scheduler = decided.plan, decided.scheduler
     late = deadlines.enforce(now)
     notify.ring([*applied.nodes, *late])
+    pool.empty(now)
     acted = bool(plan.starts or plan.expired or plan.reclaims or plan.nominations or plan.unnominations)
     spent = (time.perf_counter() - begun) * 1000
     alarms = [*plan.alarms, *alarming.alarms(now, can_store=can_store)]

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from scheduling.core.aftermath import Ended, aftermath
 from scheduling.core.feasibility import placeable
+from scheduling.core.garbage import searched_seldom
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.plan import Plan
 from scheduling.core.policy import Policy
@@ -77,8 +78,9 @@ def simulate(
     check_known(faults, pool)
     queues = tuple(replace(queue, grace_s=float(save_s)) for queue in policy.queues)
     begin = replace(initial or Snapshot(0, policy, pool), policy=replace(policy, queues=queues), pool=pool)
-    open_ = opening(begin, jobs, runtime, restore_s=restore_s)
-    return _World(open_, faults, planner, restore_s=restore_s, save_s=save_s).play(until_ms)
+    with searched_seldom():
+        open_ = opening(begin, jobs, runtime, restore_s=restore_s)
+        return _World(open_, faults, planner, restore_s=restore_s, save_s=save_s).play(until_ms)
 
 
 class _World:

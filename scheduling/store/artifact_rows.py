@@ -116,6 +116,11 @@ def stalest(limit: int) -> list[tuple[UUID, int, list[Any]]]:
     return [(a.pk, a.size, a.files) for a in [*never, *(a for a in rows if a.verified_at is not None)]]
 
 
+def files_of(artifact_id: UUID) -> list[dict[str, Any]] | None:
+    """The artifact's files with their digests; None when there is none."""
+    return Artifact.objects.filter(pk=artifact_id).values_list("files", flat=True).first()
+
+
 def verified(artifact_id: UUID, *, corrupt: bool, now: datetime) -> None:
     """The result of the verification is kept; a corrupt artifact leaves an event."""
     Artifact.objects.filter(pk=artifact_id).update(verified_at=now, corrupt=corrupt)

@@ -38,7 +38,7 @@ _WAITING = (
     "preemptible", "no_evict_until",
 )  # fmt: skip
 _LIVE = (
-    "id", "job_id", "epoch", "number", "granted_at", "started_at", "remaining_s", "stop_by", "resume_id",
+    "id", "job_id", "epoch", "number", "granted_at", "started_at", "remaining_s", "stop_by", "asked_at", "resume_id",
     "job__state", "job__queue__name", "job__project__name", "job__user__username", "job__level__name",
     "job__level__value", "job__infra_failures", "job__preemptible", "job__group", "job__topology", "job__resume_id",
     "job__resume__created_at", "job__resume__corrupt", "job__kind",
@@ -164,8 +164,8 @@ def _live(
     *,
     costs: measured.Costs,
 ) -> LiveAttempt:
-    (id_, job, epoch, number, granted, started, remaining, stop_by, resumed, state, queue, project, user, level, value,
-     failures, preemptible, group, topology, saved, saved_at, corrupt, _) = row  # fmt: skip
+    (id_, job, epoch, number, granted, started, remaining, stop_by, asked, resumed, state, queue, project, user, level,
+     value, failures, preemptible, group, topology, saved, saved_at, corrupt, _) = row  # fmt: skip
     here = [part for part in parts if not part.ended]
     return LiveAttempt(
         attempt=str(id_), job=str(job), epoch=epoch, number=number, queue=queue, project=project, user=user,
@@ -176,7 +176,10 @@ def _live(
         saved_ms=to_ms(saved_at) if saved_at and saved != resumed and not corrupt else None,
         save_s=costs.save_s, restore_s=RESTORE_S if costs.restore_s is None else costs.restore_s,
         recent_preemptions=preempted.get(job, 0), billing_micro=sum(round(billing * MICRO) for _, billing in held),
-        stop_by_ms=to_ms(stop_by) if stop_by else None, group=group or None, apart=restored(topology).get("apart"),
+        stop_by_ms=to_ms(stop_by) if stop_by and state != JobState.RUNNING else None,
+        # Of one that was spared the end of its grace stays when it had passed: it had been asked in vain.
+        asked_ms=to_ms(asked) if asked and stop_by else None,
+        group=group or None, apart=restored(topology).get("apart"),
         unclaimed=tuple(part.node for part in here if not part.claimed),
         unready=tuple(part.node for part in here if part.claimed and not part.ready and len(parts) > 1),
         left=tuple(part.node for part in parts if part.ended),

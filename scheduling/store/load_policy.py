@@ -66,6 +66,7 @@ def _queues() -> tuple[QueuePolicy, ...]:
             QueuePolicy(
                 q.name, q.weight, levels, default_level=q.default_level, grace_s=q.grace_s,
                 default_max_duration_s=q.default_max_duration_s, max_duration_cap_s=q.max_duration_cap_s,
+                never_without_checkpoint=q.never_without_checkpoint,
             )
         )  # fmt: skip
     return tuple(queues)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, Max, Q, Sum
@@ -13,7 +13,7 @@ from scheduling.core.pool import Node as CoreNode
 from scheduling.core.pool import Pool
 from scheduling.core.snapshot import NodeLease
 from scheduling.core.snapshot import Window as CoreWindow
-from scheduling.models import Availability, Gpu, Node, NodeLive, Window
+from scheduling.models import Availability, Gpu, Node, NodeLive, SchedulerState, Window
 from scheduling.store.clock import to_ms
 
 CLOSED = Q(leaving=True) | Q(disk_low=True)
@@ -59,6 +59,13 @@ def windows(now: datetime) -> tuple[CoreWindow, ...]:
         )
         for w in rows
     )  # fmt: skip
+
+
+def silence_confirmed(now: datetime, *, lease_s: float) -> bool:
+    """Whether an operator said within the last lease that those who are silent are gone: by then each of them is lost,
+    and whoever falls silent later is guarded again."""
+    since = now - timedelta(seconds=lease_s)
+    return SchedulerState.objects.filter(silence_confirmed_at__gt=since).exists()
 
 
 def leases(now: datetime) -> tuple[NodeLease, ...]:

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from scheduling.core.lifecycle import GpuState, NodeState
+from scheduling.core.reclaim import MASS_SILENCE
 from scheduling.services import now
 from scheduling.store.queries import events, pool
 from scheduling.store.queries.access import Actor
@@ -38,6 +39,8 @@ def board(request: HttpRequest, actor: Actor) -> HttpResponse:
             ],
             "queues": [_queue(q) for q in queues],
             "tick": tick,
+            "silence": any(alarm["code"] == MASS_SILENCE for alarm in tick["alarms"]),
+            "operator": actor.may_operate,
         },
     )
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
+from scheduling.services.jobs import RETRIED
 from scheduling.web.people_words import label, parts, said
 from scheduling.web.wording import amount, duration, gb, gpu_hours, limit, size
 
@@ -112,6 +113,7 @@ def verbs(state: JobState) -> dict[str, bool]:
         "hold": state in sources_of(JobEvent.HOLD),
         "release": state in sources_of(JobEvent.RELEASE),
         "clone": state != JobState.REJECTED,
+        "retry": state in RETRIED,
     }
 
 

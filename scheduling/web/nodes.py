@@ -41,7 +41,8 @@ def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
             "wanted": next((g for g in gpus if g["uuid"] == wanted), None),
             "history": [_event(e) for e in pool.node_events(name, gpu=wanted or None)],
             "attempts": pages.attempts_on(name, actor),
-            "may": {verb: one["state"] in node_sources_of(event) for verb, event in MAY.items()},
+            "may": {verb: one["state"] in node_sources_of(event) for verb, event in MAY.items()}
+            | {"deadline": one["state"] == NodeState.DRAINING},
             "operator": actor.may_operate,
         },
     )
@@ -53,7 +54,12 @@ def operate(request: HttpRequest, actor: Actor, name: str, verb: str) -> HttpRes
     """The node is cordoned, draining or back in service; only operators may."""
     if not actor.may_operate:
         raise PermissionDenied("cordon, drain and return need the permission to operate the pool")
-    result = verbs.operate(name, verb, actor, now()) if verb in MAY else None
+    try:
+        deadline_s = verbs.deadline_s(request.POST.get("deadline", "").strip()) if verb == "drain" else None
+    except ValueError as wrong:
+        messages.error(request, f"{str(wrong)[:1].upper()}{str(wrong)[1:]}; nothing was changed.")
+        return redirect("node", name=name)
+    result = verbs.operate(name, verb, actor, now(), deadline_s=deadline_s) if verb in MAY else None
     if result is None:
         raise Http404(f"there is no node {name[:60]}")
     lawful, state = result
@@ -74,6 +80,17 @@ def operate_gpu(request: HttpRequest, actor: Actor, name: str, uuid: str, verb: 
     if not result[0]:
         messages.error(request, "A job holds this GPU: wait for its end, or cancel it; nothing was changed.")
     return redirect("node", name=name)
+
+
+@posted
+@signed_in
+def confirm_silence(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """The many silent nodes are gone, an operator says, and their work is taken back."""
+    if not actor.may_operate:
+        raise PermissionDenied("saying that nodes are gone needs the permission to operate the pool")
+    if verbs.confirm_silence(actor, now()) is None:
+        messages.error(request, "Too few nodes are silent for that; nothing was changed.")
+    return redirect("board")
 
 
 def _gpu(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,7 +122,7 @@ def _sentence(one: dict[str, object]) -> str:
     what = {
         NodeState.READY: "takes work",
         NodeState.CORDONED: "takes no new work; what runs on it goes on",
-        NodeState.DRAINING: "is being emptied: its jobs save a checkpoint and move",
+        NodeState.DRAINING: "takes no new work and is being emptied" if busy else "is drained: nothing runs on it",
         NodeState.LOST: "has not been heard of; its work was taken back",
     }[NodeState(str(one["state"]))]
     return f"{one['name']} {what}: {good} of {amount(len(gpus), 'GPU')} healthy, {busy} busy."

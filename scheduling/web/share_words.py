@@ -17,7 +17,7 @@ def compared(ledgers: Sequence[str]) -> str:
 _CAUSES = {
     "preempt": "preempted for jobs of higher priority",
     "health": "on GPUs that failed",
-    "drain": "on nodes that were shut down",
+    "drain": "on nodes that were emptied",
     "lost": "on nodes that were lost",
 }
 

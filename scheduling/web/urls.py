@@ -5,10 +5,11 @@ from __future__ import annotations
 from django.contrib.auth import views as auth
 from django.urls import path, re_path, reverse_lazy
 
-from scheduling.web import account, artifacts, board, job, jobs, nodes, share, submit
+from scheduling.web import account, artifacts, board, job, job_log, jobs, nodes, share, submit
 
 urlpatterns = [
     path("", board.board, name="board"),
+    path("silence/confirm/", nodes.confirm_silence, name="silence-confirm"),
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/new/", submit.submit, name="submit"),
     path("jobs/new/plan/", submit.plan, name="submit-plan"),
@@ -16,8 +17,9 @@ urlpatterns = [
     path("jobs/export.csv", jobs.export, name="jobs-export"),
     path("jobs/cancel/", jobs.cancel_many, name="jobs-cancel"),
     path("jobs/<uuid:job_id>/", job.job, name="job"),
-    path("jobs/<uuid:job_id>/log/", job.log, name="job-log"),
-    path("jobs/<uuid:job_id>/log.txt", job.log_file, name="job-log-file"),
+    path("jobs/<uuid:job_id>/log/", job_log.log, name="job-log"),
+    path("jobs/<uuid:job_id>/log.txt", job_log.log_file, name="job-log-file"),
+    path("jobs/<uuid:job_id>/retry/", job.retry, name="job-retry"),
     re_path(r"^jobs/(?P<job_id>[0-9a-f-]{36})/(?P<verb>cancel|force|hold|release)/$", job.act, name="job-act"),
     path("nodes/<str:name>/", nodes.node, name="node"),
     path("nodes/<str:name>/<str:verb>/", nodes.operate, name="node-operate"),

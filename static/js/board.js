@@ -88,6 +88,8 @@ function node(frame) {
   section.dataset.state = frame.data.state;
   mark(section.querySelector("header"), frame.data.state);
   hook(section, "disk").hidden = !frame.data.disk_low;
+  say(hook(section, "closed"), frame.data.why ?? "");
+  hook(section, "closed").hidden = !frame.data.why;
   const heard = hook(section, "heard");
   if (heard && frame.data.last_heartbeat_at) heard.dateTime = frame.data.last_heartbeat_at;
   return undefined;
@@ -123,6 +125,8 @@ function tick(frame) {
     return item;
   });
   document.getElementById("alarms").replaceChildren(...alarms);
+  const silence = frame.data.alarms.some((alarm) => alarm.code === "MASS_SILENCE");
+  document.getElementById("silence")?.toggleAttribute("hidden", !silence);
 }
 
 // An age that goes on counting here: no two clocks are compared.

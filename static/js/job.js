@@ -54,8 +54,10 @@ async function lengthen({ attempt, end }) {
   }
   if (reading || end <= Number(log.dataset.next)) return;
   reading = true;
+  const before = Number(log.dataset.next);
   try {
-    const answer = await fetch(`${log.dataset.url}?attempt=${attempt}&offset=${log.dataset.next}`);
+    const node = log.dataset.node ? `&node=${encodeURIComponent(log.dataset.node)}` : "";
+    const answer = await fetch(`${log.dataset.url}?attempt=${attempt}&offset=${before}${node}`);
     if (!answer.ok) return;
     const piece = await answer.json();
     const following = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
@@ -66,7 +68,8 @@ async function lengthen({ attempt, end }) {
   } finally {
     reading = false;
   }
-  if (end > Number(log.dataset.next)) await lengthen({ attempt, end });
+  // The end told counts what all its nodes wrote: where nothing came there is no more of this one.
+  if (end > Number(log.dataset.next) && Number(log.dataset.next) > before) await lengthen({ attempt, end });
 }
 
 // How long it has waited or run is in the words of the page: they are renewed while time passes for the job.

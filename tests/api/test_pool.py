@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.calls import problem, world
+from tests import builders as b
+from tests.api.calls import busy_world, error, problem, world
 
 pytestmark = pytest.mark.django_db
 
@@ -19,8 +20,6 @@ def test_a_node_is_cordoned_drained_and_returned_and_each_twice_is_the_same():
 
 
 def test_a_lost_node_can_not_be_returned():
-    from tests import builders as b
-
     w = world()
     b.listening(60)
     b.ticked(b.later(61))
@@ -46,3 +45,39 @@ def test_a_verb_on_a_node_that_is_not_there_is_404():
 def test_the_pool_says_in_one_sentence_how_it_is():
     w = world()
     assert w.alice.get("pool/").json()["headline"].startswith("0 of 4 GPUs busy, 0 jobs waiting")
+
+
+def test_a_drain_with_a_deadline_is_told_with_its_reason():
+    w, _ = busy_world()
+    answer = w.caller("admin").post("pool/nodes/n1/drain/", {"deadline": "30m"})
+    assert (answer.status_code, answer.json()) == (200, {"name": "n1", "state": "DRAINING"})
+    told = w.alice.get("pool/nodes/n1/").json()
+    assert told["why"] == "drain by admin"
+    assert told["drain_by"] is not None
+
+
+@pytest.mark.parametrize("deadline", ["soon", 0, -5, "31d", True, [1], {"s": 1}, 10**30])
+def test_a_bad_deadline_is_refused_with_its_field_and_limit_and_nothing_changes(deadline):
+    w = world()
+    found = error(
+        w.caller("admin").post("pool/nodes/n1/drain/", {"deadline": deadline}), 422, "deadline", "bad_deadline"
+    )
+    assert found["limit"] == [1, 2_592_000]
+    assert w.alice.get("pool/nodes/n1/").json()["state"] == "READY"
+
+
+@pytest.mark.parametrize("verb", ["cordon", "drain", "return"])
+def test_a_verb_takes_no_field_that_it_does_not_know(verb):
+    w = world()
+    error(w.caller("admin").post(f"pool/nodes/n1/{verb}/", {"dedline": "30m"}), 422, "dedline", "unknown_field")
+
+
+def test_cordon_has_no_deadline():
+    w = world()
+    error(w.caller("admin").post("pool/nodes/n1/cordon/", {"deadline": "30m"}), 422, "deadline", "unknown_field")
+
+
+def test_an_open_node_has_no_reason_and_no_deadline():
+    w = world()
+    told = w.alice.get("pool/nodes/n1/").json()
+    assert (told["why"], told["drain_by"]) == (None, None)

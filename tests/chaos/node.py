@@ -142,9 +142,7 @@ class Node:
         def if_alive(tell: Callable[[Any], None]) -> Callable[[Any], None]:
             return lambda value: tell(value) if self.life == life else None
 
-        self.house.network.call(
-            self.name, serve, timeout_s=timeout_s, done=if_alive(done), failed=if_alive(failed)
-        )
+        self.house.network.call(self.name, serve, timeout_s=timeout_s, done=if_alive(done), failed=if_alive(failed))
 
     def _spoken(self, event: str, sent: float, **more: Any) -> None:
         self.house.tell(event, node=self.name, sent=round(sent, 4), **more)
@@ -402,4 +400,3 @@ class Node:
         chunk = (at, rest) if rest and at is not None and not held.log_waiting else None
         done = held.phase is not Phase.RUNNING and not held.log_waiting and not rest
         return m.Tailed(held.ref, reports, len(on_disk.events), chunk, done, saved)
-

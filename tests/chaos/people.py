@@ -80,9 +80,7 @@ class People:
         try:
             if house.dice.random() < 0.5:
                 force = house.dice.random() < 0.3
-                moved = house.server.serve(
-                    lambda: jobs.cancel(wanted.job, self.actor, house.clock.wall, force=force)
-                )
+                moved = house.server.serve(lambda: jobs.cancel(wanted.job, self.actor, house.clock.wall, force=force))
                 wanted.cancelled |= bool(moved and moved.lawful)
             else:
                 house.server.serve(lambda: jobs.hold(wanted.job, self.actor, house.clock.wall))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -54,9 +55,13 @@ def sent(
         return artifacts.begin(owner, {**about, "files": entries}, house.clock.wall)
 
     opened = house.server.serve(begin)
+
+    def put(path: str) -> Any:
+        return artifacts.put(owner, opened["upload"], path, 0, iter([files[path]]))
+
     for path, data in files.items():
         if opened["have"].get(path) != len(data):
-            house.server.serve(lambda path=path, data=data: artifacts.put(owner, opened["upload"], path, 0, iter([data])))
+            house.server.serve(partial(put, path))
 
     def commit() -> Any:
         return artifacts.commit(owner, opened["upload"], {"sha256": hashes}, house.clock.wall)

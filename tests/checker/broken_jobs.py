@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.checker.evidence import Evidence
-from tests.checker.lawful import EPOCH, History, lost_and_found, one_job
+from tests.checker.lawful import EPOCH, History, began_earlier, given_up, lost_and_found, one_job
 
 
 def two_attempts_at_once() -> Evidence:
@@ -118,6 +118,31 @@ def the_step_went_back() -> Evidence:
     return history.evidence(200)
 
 
+def a_checkpoint_was_given_up_after_one_attempt() -> Evidence:
+    history, earlier = given_up(1)
+    history.give_up("a", 361, earlier)
+    return began_earlier(history)
+
+
+def a_checkpoint_was_given_up_that_was_got_beyond() -> Evidence:
+    history, earlier = given_up(reaches=8)
+    history.give_up("a", 363, earlier)
+    return began_earlier(history)
+
+
+def a_checkpoint_was_given_up_for_damage_that_it_has_not() -> Evidence:
+    history, earlier = given_up()
+    history.give_up("a", 361, earlier, why="corrupt")
+    return began_earlier(history)
+
+
+def a_checkpoint_was_given_up_for_another_than_the_next_attempt_began_with() -> Evidence:
+    history, earlier = given_up()
+    history.give_up("a", 361, earlier)
+    history.find("job", "id", "a")["saved"] = None
+    return began_earlier(history)
+
+
 def charged_twice() -> Evidence:
     history, _ = one_job()
     history.rows["balance"][0]["gpu_ms"] *= 2
@@ -212,6 +237,10 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("I19", evicted_again_and_again),
     ("I20", resumed_from_nothing),
     ("I20", the_step_went_back),
+    ("I20", a_checkpoint_was_given_up_after_one_attempt),
+    ("I20", a_checkpoint_was_given_up_that_was_got_beyond),
+    ("I20", a_checkpoint_was_given_up_for_damage_that_it_has_not),
+    ("I20", a_checkpoint_was_given_up_for_another_than_the_next_attempt_began_with),
     ("I24", charged_twice),
     ("I24", its_own_failure_given_back),
     ("I25", not_a_number),

@@ -17,7 +17,7 @@ from django.db import connection
 from scheduling.models import Allocation, Attempt, AttemptNode, Balance, NodeLive, Nomination, Project
 from scheduling.services import artifacts, jobs, pool
 from scheduling.store import load_jobs, load_policy, load_pool
-from scheduling.store.commit import attempts, balances, deadlines, evictions, grants
+from scheduling.store.commit import attempts, balances, deadlines, evictions, grants, parts
 from scheduling.store.commit import jobs as commit
 from tests import builders as b
 
@@ -198,7 +198,7 @@ def drop_the_index(patch: pytest.MonkeyPatch) -> None:
 
 def skip_the_epoch_check(patch: pytest.MonkeyPatch) -> None:
     """Any attempt's part is taken for a live one."""
-    patch.setattr(attempts, "live_part", lambda attempt, epoch, node, **_: AttemptNode.objects.select_related(
+    patch.setattr(parts, "live_part", lambda attempt, epoch, node, **_: AttemptNode.objects.select_related(
         "attempt", "node").filter(attempt_id=attempt, node__name=node).first())  # fmt: skip
 
 
@@ -272,7 +272,7 @@ def publish_before_the_last_shard(patch: pytest.MonkeyPatch) -> None:
 
 def charge_per_attempt_start(patch: pytest.MonkeyPatch) -> None:
     """Each start costs what the attempt might use, whatever its end costs."""
-    started = attempts.started
+    started = parts.started
 
     def charged(attempt_id: Any, epoch: int, node: str, *, now: Any) -> bool:
         held = list(Allocation.objects.filter(attempt_id=attempt_id))
@@ -280,7 +280,7 @@ def charge_per_attempt_start(patch: pytest.MonkeyPatch) -> None:
         balances.charge(attempt.job, held, now + timedelta(seconds=attempt.remaining_s))
         return started(attempt_id, epoch, node, now=now)
 
-    patch.setattr(attempts, "started", charged)
+    patch.setattr(parts, "started", charged)
 
 
 def retry_at_once(patch: pytest.MonkeyPatch) -> None:

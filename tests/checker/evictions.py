@@ -80,7 +80,7 @@ def no_eviction_is_in_vain(e: Evidence) -> Iterator[Violation]:
 
 
 def freed_gpus_go_to_whom_they_were_freed_for(e: Evidence) -> Iterator[Violation]:
-    """Until it starts, waits no more, or its time is over, no other job gets a GPU that is kept for it."""
+    """Until it starts, waits no more, its time is over or a victim is not stopped, nobody else gets what is kept."""
     for eviction in evictions(e):
         told, ends = eviction.nominated, eviction.deadline
         for step in e.steps.get(told.object_id, ()):
@@ -90,6 +90,9 @@ def freed_gpus_go_to_whom_they_were_freed_for(e: Evidence) -> Iterator[Violation
         for again in evictions(e):
             if again.nominated.object_id == told.object_id and again.nominated.seq > told.seq:
                 ends = min(ends, again.nominated.at)
+        for event in e.events:
+            if event.type == "not_saved" and event.object_id == told.object_id and event.seq > told.seq:
+                ends = min(ends, event.at)
         for run in e.runs.values():
             for gpu in sorted(eviction.gpus & set(run.gpus)):
                 if run.granted.seq > told.seq and run.job != told.object_id and run.granted.at < ends:

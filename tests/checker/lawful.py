@@ -121,6 +121,7 @@ class History:
             self.say(grant, until, "end")
         if died is not None:
             self.say(grant, died, "died")
+        attempt["started_at"] = attempt["started_at"] or EPOCH + at
         if self.find("job", "id", grant.job)["state"] == "DISPATCHING":
             self.step(at, "running", grant.job, "RUNNING", actor=f"node {node}", attempt=grant.attempt)
 
@@ -138,6 +139,15 @@ class History:
         self.event(at, "checkpoint_committed", "job", grant.job, **by)
         self.find("job", "id", grant.job)["saved"] = (artifact, step)
         return artifact
+
+    def give_up(self, job: str, at: float, to: tuple[str, int] | None, *, why: str = "no_progress") -> None:
+        """The job's newest checkpoint is given up: its next attempt begins with another, or at the beginning."""
+        row = self.find("job", "id", job)
+        artifact, step = row["saved"]
+        instead, instead_step = to or (None, 0)
+        data = {"artifact": artifact, "step": step, "why": why, "instead": instead, "instead_step": instead_step}
+        self.event(at, "checkpoint_given_up", "job", job, actor="scheduler 1", data=data)
+        row["saved"] = to
 
     def finish(self, grant: Grant, at: float, outcome: str = "SUCCEEDED", *, to: str = "", **data: Any) -> None:
         """The attempt has ended, its GPUs are released and charged, and the job moves on to ``to``."""
@@ -228,3 +238,48 @@ def lost_and_found() -> tuple[History, Grant, Grant]:
     history.run(again, 102, 149)
     history.finish(again, 150)
     return history, lost, again
+
+
+def given_up(restarts: int = 2, *, reaches: int = 7) -> tuple[History, tuple[str, int]]:
+    """A job that saved at steps 3 and 7, was preempted, and began so many times with the second checkpoint.
+
+    Each time it got to step ``reaches`` and was preempted. Returns its first checkpoint with its step too.
+    """
+    history = History()
+    gpus = history.node("n1")
+    first = history.grant(history.job("a", 5, gpus=2), 10, *gpus)
+    history.run(first, 12, 59)
+    saved = history.save(first, 20, 3), 3
+    history.save(first, 40, 7)
+    history.finish(first, 60, "PREEMPTED", why="preempt")
+    for at in range(100, 100 + 100 * restarts, 100):
+        grant = history.grant("a", at, *gpus)
+        history.run(grant, at + 2, at + 59)
+        history.event(at + 50, "progress", "job", "a", actor="node n1", attempt=grant.attempt, epoch=grant.epoch,
+                      data={"step": reaches, "total": 9})  # fmt: skip
+        history.finish(grant, at + 60, "PREEMPTED", why="preempt")
+    return history, saved
+
+
+def began_earlier(history: History, at: float = 400) -> Evidence:
+    """The job of that history began once more, and succeeded."""
+    grant = history.grant("a", at, *(row["uuid"] for row in history.rows["gpu"]))
+    history.run(grant, at + 2, at + 59)
+    history.finish(grant, at + 60)
+    return history.evidence(at + 70)
+
+
+def checkpoint_given_up() -> Evidence:
+    """After two attempts in vain the job began with the checkpoint before."""
+    history, earlier = given_up()
+    history.give_up("a", 361, earlier)
+    return began_earlier(history)
+
+
+def checkpoint_damaged() -> Evidence:
+    """The newest checkpoint was found damaged, and the job began with the one before."""
+    history, earlier = given_up(0)
+    history.row("artifact", id=history.find("job", "id", "a")["saved"][0], kind="checkpoint", files=[], published=True,
+                corrupt=True, job="a")  # fmt: skip
+    history.give_up("a", 361, earlier, why="corrupt")
+    return began_earlier(history)

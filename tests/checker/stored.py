@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.checker.evidence import Event, Evidence, Row, Run, Violation
@@ -41,7 +41,10 @@ def _wrong(root: Path, entry: Row) -> str:
 
 
 def a_job_resumes_where_it_was_saved(e: Evidence) -> Iterator[Violation]:
-    """A checkpoint is committed before it is used or told of, steps never go back, and the process says the same."""
+    """A checkpoint is committed before it is used or told of, and the process says the same.
+
+    Steps never go back, unless the newest checkpoint was given up: damaged, or begun with twice and not got beyond.
+    """
     committed: dict[str, Event] = {}
     authors: set[str] = set()
     for event in e.events:
@@ -59,7 +62,7 @@ def a_job_resumes_where_it_was_saved(e: Evidence) -> Iterator[Violation]:
             )
     for job, runs in e.runs_of.items():
         step = 0
-        for run in runs:
+        for place, run in enumerate(runs):
             row = e.attempts.get(run.attempt)
             if row is None:
                 continue
@@ -72,6 +75,8 @@ def a_job_resumes_where_it_was_saved(e: Evidence) -> Iterator[Violation]:
                     f"checkpoint {row['resume']}: {source or 'never committed'}",
                     **about,
                 )
+            if row["resume_step"] < step and _may_go_back(e, runs[:place], run, row):
+                step = 0
             if row["resume_step"] < step:
                 yield Violation(
                     "the saved step went back",
@@ -81,6 +86,35 @@ def a_job_resumes_where_it_was_saved(e: Evidence) -> Iterator[Violation]:
                 )
             step = max(step, row["resume_step"])
             yield from _as_the_process_says(e, run, row)
+
+
+def _may_go_back(e: Evidence, before: Sequence[Run], run: Run, row: Row) -> bool:
+    """Whether it was told since the run before that the job begins with just this, and why, and that is so."""
+    told = [
+        event.data
+        for event in e.events
+        if event.type == "checkpoint_given_up"
+        and event.object_id == run.job
+        and before[-1].granted.seq < event.seq < run.granted.seq
+    ]
+    says_this = bool(told) and (told[-1]["instead"], told[-1]["instead_step"]) == (row["resume"], row["resume_step"])
+    return says_this and all(_is_given_up(e, before, each) for each in told)
+
+
+def _is_given_up(e: Evidence, before: Sequence[Run], told: Row) -> bool:
+    if told["why"] == "corrupt":
+        return any(artifact["corrupt"] for artifact in e.table("artifact") if artifact["id"] == told["artifact"])
+    rows = [(run.attempt, e.attempts.get(run.attempt, {})) for run in before]
+    begun = [name for name, row in rows if row.get("resume") == told["artifact"] and row.get("started_at")][-2:]
+    return len(begun) == 2 and not any(_got_on(e, attempt, told["step"]) for attempt in begun)
+
+
+def _got_on(e: Evidence, attempt: str, step: int) -> bool:
+    by_it = [event for event in e.events if event.attempt == attempt]
+    return any(
+        event.type == "checkpoint_committed" or (event.type == "progress" and event.data["step"] > step)
+        for event in by_it
+    )
 
 
 def _as_the_process_says(e: Evidence, run: Run, row: Row) -> Iterator[Violation]:

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from tests.checker import broken_jobs, broken_pool
 from tests.checker.check import check
+from tests.checker.evictions import freed_gpus_go_to_whom_they_were_freed_for
 from tests.checker.evidence import Evidence
-from tests.checker.lawful import History, lost_and_found, one_job, two_nodes
+from tests.checker.lawful import (
+    History,
+    checkpoint_damaged,
+    checkpoint_given_up,
+    lost_and_found,
+    one_job,
+    two_nodes,
+)
 from tests.checker.table import DECIDED, NOT_DECIDED
 
 
@@ -50,6 +58,8 @@ LAWFUL = {
     "two nodes, one lost": lambda: two_nodes()[0].evidence(200),
     "a lost node": lambda: lost_and_found()[0].evidence(200, settled=True),
     "an eviction": lambda: broken_pool.an_eviction().evidence(120),
+    "a checkpoint given up": checkpoint_given_up,
+    "a damaged checkpoint": checkpoint_damaged,
     "a failing GPU": broken_pool.a_gpu_that_failed_and_was_tested,
 }
 
@@ -57,6 +67,15 @@ LAWFUL = {
 @pytest.mark.parametrize("history", LAWFUL.values(), ids=LAWFUL)
 def test_a_lawful_history_is_silent(history):
     assert [str(f) for f in check(history())] == []
+
+
+@pytest.mark.parametrize(("spared", "found"), [(True, 0), (False, 2)])
+def test_what_was_kept_is_free_again_once_another_victim_did_not_save_and_runs_on(spared, found):
+    history = broken_pool.an_eviction(end=False)
+    if spared:
+        history.event(85, "not_saved", "job", "b", actor="scheduler 1", data={"unsaved": 1})
+    history.grant("a", 90, "n1-g0", "n1-g1")
+    assert len(list(freed_gpus_go_to_whom_they_were_freed_for(history.evidence(120)))) == found
 
 
 def test_every_invariant_is_decided_and_broken_once_or_has_its_reason():

@@ -46,16 +46,17 @@ class Twins:
 
     def __init__(self, dice: Random, taste: Taste) -> None:
         self.dice, self.taste, self.now, self.count = dice, taste, NOW, 0
+        self.asked_in_vain = 0
         pool = a_pool(dice, taste)
         first = a_world(dice, taste)
-        self.world = World(pool, a_policy(dice), live=running_jobs(dice, pool, taste), windows=_of(pool, first))
+        self.world = World(pool, a_policy(dice, taste), live=running_jobs(dice, pool, taste), windows=_of(pool, first))
         for attempt in self.world.live.values():
             self.world.origin[attempt.job] = a_job(dice, attempt.job, taste)
         self.scheduler = Scheduler(self.world.snapshot(self.now))
 
     def step(self) -> tuple[Snapshot, Plan]:
         """Something happens, then there is a cycle: the snapshot before it, and what the scheduler decided."""
-        self.now += 10_000 * self.dice.randint(0, 40)
+        self.now += 10_000 * self.dice.randint(0, 14 if self.taste.unsaved else 40)
         self._arrivals()
         for name in self._over():
             self.scheduler.ended(name, self.now)
@@ -68,6 +69,9 @@ class Twins:
                 self.scheduler.live[name].saved_ms = self.now
         before = self.world.snapshot(self.now)
         plan = self.scheduler.cycle(self.now)
+        for spared in self.world.spare(plan) if self.taste.unsaved else ():
+            self.scheduler.learn(spared)
+            self.asked_in_vain += spared.asked_ms is not None
         self.world.carry_out(plan)
         return before, plan
 
@@ -92,10 +96,11 @@ class Twins:
                 self.scheduler.withdraw(name)
 
     def _over(self) -> Iterable[str]:
-        """The jobs that end now: all whose time is up, most of those asked to stop, and some of the others."""
+        """The jobs that end now: all whose time is up, many of those asked to stop, and some of the others."""
+        soon = 9 if self.taste.unsaved else 3
         for attempt in list(self.world.live.values()):
             is_due = attempt.end_ms <= self.now and not rarely(self.dice, 4)
-            if is_due or some(self.dice, *[False] * (3 if attempt.state == "PREEMPTING" else 9), True):
+            if is_due or some(self.dice, *[False] * (soon if attempt.state == "PREEMPTING" else 9), True):
                 yield attempt.job
 
 

@@ -25,6 +25,7 @@ from scheduling.core.snapshot import (
 )
 
 NOW = 200_000_000
+LEAVING = (JobState.PREEMPTING, JobState.CANCELLING)
 S = 1000
 SIZES = (22_889, 38_147, 76_294)
 LEVELS = {
@@ -52,11 +53,13 @@ class Taste:
     silence: bool = False
     gangs_evict: bool = True
     urgent: bool = False
+    unsaved: bool = False  # queues whose jobs never leave without a checkpoint, and jobs that were asked in vain
 
 
 ROOMY = Taste(nodes=6, per_node=8, running=3)
 TIGHT = Taste(nodes=4, running=9)
 URGENT = Taste(nodes=5, running=12, families=False, nominations=False, windows=False, urgent=True)
+UNSAVED = Taste(nodes=4, jobs=8, running=12, families=False, windows=False, urgent=True, unsaved=True)
 
 
 def some(dice: Random, *choices: T) -> T:
@@ -193,7 +196,7 @@ def _attempt(dice: Random, name: str, held: tuple[str, ...], taste: Taste) -> Li
     project = some(dice, "A", "B", "Z")
     granted = NOW - S * 10 * dice.randint(0, 300)
     state = some(dice, *[JobState.RUNNING] * 6, JobState.PREEMPTING, JobState.CANCELLING)
-    return LiveAttempt(
+    found = LiveAttempt(
         attempt=f"attempt of {name}",
         job=name,
         epoch=1,
@@ -216,10 +219,22 @@ def _attempt(dice: Random, name: str, held: tuple[str, ...], taste: Taste) -> Li
         restore_s=some(dice, 60, 120),
         recent_preemptions=some(dice, 0, 0, 0, 3),
         billing_micro=some(dice, None, None, 2_500_000),
-        stop_by_ms=NOW + S * 10 * dice.randint(-1, 12) if state is JobState.PREEMPTING else None,
+        stop_by_ms=NOW + S * 10 * dice.randint(-1, 12) if state in LEAVING else None,
         group=some(dice, *FAMILIES) if taste.families and rarely(dice, 3) else None,
         apart=GroupRule(some(dice, *FAMILIES), some(dice, *PLACES)) if taste.families and rarely(dice, 8) else None,
     )
+    return _asked(dice, found) if taste.unsaved and state in (JobState.RUNNING, JobState.PREEMPTING) else found
+
+
+def _asked(dice: Random, attempt: LiveAttempt) -> LiveAttempt:
+    """The attempt as one that was asked to leave: a running one in vain, of others a node may have left it."""
+    if attempt.state is JobState.RUNNING and dice.randrange(3):
+        asked = some(dice, None, NOW - 60 * S, NOW - 5 * S)
+        return replace(attempt, asked_ms=None if asked is None else max(attempt.granted_ms, asked))
+    left = attempt.nodes[:1] if len(attempt.nodes) > 1 and dice.randrange(2) else ()
+    stop_by = NOW + S * some(dice, -10, -1, 0, 40)
+    asked = max(attempt.granted_ms, stop_by - 120 * S)
+    return replace(attempt, state=JobState.PREEMPTING, asked_ms=asked, stop_by_ms=stop_by, left=left)
 
 
 def _nominations(
@@ -257,9 +272,9 @@ def _windows(dice: Random, pool: Pool) -> list[Window]:
     return found
 
 
-def a_policy(dice: Random) -> Policy:
+def a_policy(dice: Random, taste: Taste = Taste()) -> Policy:
     """The default with other numbers in it."""
-    return replace(
+    policy = replace(
         DEFAULT_POLICY,
         project_weights={"B": some(dice, 0.0, 1.0, 1.0, 3.0)},
         user_weights={("A", "A1"): some(dice, 1.0, 1.0, 2.0, 0.0)},
@@ -273,6 +288,10 @@ def a_policy(dice: Random) -> Policy:
             some(dice, 1, 1, 2, 0), aged_reservations=some(dice, 8, 1), rack_patience_s=some(dice, 0, 600)
         ),
     )
+    if not taste.unsaved:
+        return policy
+    careful = tuple(replace(queue, never_without_checkpoint=dice.randrange(2) == 0) for queue in policy.queues)
+    return replace(policy, queues=careful)
 
 
 def a_world(dice: Random, taste: Taste = Taste()) -> Snapshot:
@@ -283,7 +302,7 @@ def a_world(dice: Random, taste: Taste = Taste()) -> Snapshot:
     leases = [NodeLease(node.name, "boot", 0, some(dice, 0, 0, 40_000, 70_000)) for node in pool.nodes]
     return Snapshot(
         now_ms=NOW,
-        policy=a_policy(dice),
+        policy=a_policy(dice, taste),
         pool=pool,
         waiting=tuple(jobs),
         live=tuple(running),
@@ -291,7 +310,7 @@ def a_world(dice: Random, taste: Taste = Taste()) -> Snapshot:
         usage=_usage(dice),
         nominations=tuple(_nominations(dice, jobs, running, pool)) if taste.nominations else (),
         windows=tuple(_windows(dice, pool)) if taste.windows else (),
-        can_preempt=taste.urgent or not rarely(dice, 8),
+        can_preempt=(taste.urgent and not taste.unsaved) or not rarely(dice, 8),
     )
 
 

@@ -29,6 +29,7 @@ from .reference_victims import (
     grace_ms,
     is_evictable,
     may_evict,
+    runs_on,
     save_ms,
 )
 
@@ -199,45 +200,54 @@ class Cycle:
         elif nomination.deadline_ms <= self.now or not all(map(self._takes_work, nomination.gpus)):
             self.ledgers.charge(job, nomination.gpus, sign=-1)
             self._unnominate(job.id)
-        elif (place := self.place(job)) is not None:
+        elif (place := self._with_its_own(job, nomination)) is not None:
             self.ledgers.charge(job, nomination.gpus, sign=-1)
             self._unnominate(job.id)
             self.ledgers.charge(job, place.gpus)
             self._start(job, place)
-        elif not nomination.again and self._is_late(nomination):
+        elif not nomination.again and self._late(nomination):
             self._plan_again(job, nomination)
+        elif any(runs_on(self.policy, each) for each in self._late(nomination)):
+            self.ledgers.charge(job, nomination.gpus, sign=-1)
+            self._unnominate(job.id)
+
+    def _with_its_own(self, job: WaitingJob, nomination: Nomination) -> Found | None:
+        """Where the job could start now, with what its victims have left already."""
+        del self.nominated[job.id]
+        place = self.place(job)
+        self.nominated[job.id] = nomination
+        return place
 
     def _takes_work(self, uuid: str) -> bool:
         gpu = self.ground.gpu[uuid]
         return gpu.state is GpuState.HEALTHY and self.ground.node[gpu.node].state is NodeState.READY
 
-    def _is_late(self, nomination: Nomination) -> bool:
-        """Whether one that was asked to leave those GPUs has used up its time to save."""
-        return any(
-            not set(each.gpus).isdisjoint(nomination.gpus)
+    def _late(self, nomination: Nomination) -> list[LiveAttempt]:
+        """Those that were asked to leave those GPUs and have used up their time to save."""
+        return [
+            each
+            for each in self.snapshot.live
+            if not set(each.gpus).isdisjoint(nomination.gpus)
             and each.state is JobState.PREEMPTING
             and each.stop_by_ms is not None
             and each.stop_by_ms <= self.now
-            for each in self.snapshot.live
-        )
+        ]
 
     def _plan_again(self, job: WaitingJob, nomination: Nomination) -> None:
         """The one new plan of D8: another legal set, if there is one."""
         self.ledgers.charge(job, nomination.gpus, sign=-1)
         del self.nominated[job.id]
-        place = self.place(job)
-        if place is not None:
+        eviction = None
+        if self._may(job):
+            eviction = self._gang_eviction(job) if job.request.is_gang else self._eviction(job)
+        if eviction is not None and eviction.gpus:
             self.unnominations.append(Unnominate(job.id))
-            self.ledgers.charge(job, place.gpus)
-            self._start(job, place)
-            return
-        eviction = self._gang_eviction(job) if job.request.is_gang else self._eviction(job)
-        if eviction is None or not eviction.gpus:
+            self._ask_to_leave(job, eviction, again=True)
+        elif any(runs_on(self.policy, each) for each in self._late(nomination)):
+            self.unnominations.append(Unnominate(job.id))
+        else:
             self.nominated[job.id] = nomination
             self.ledgers.charge(job, nomination.gpus)
-            return
-        self.unnominations.append(Unnominate(job.id))
-        self._ask_to_leave(job, eviction, again=True)
 
     def _unnominate(self, name: str) -> None:
         del self.nominated[name]
@@ -274,7 +284,7 @@ class Cycle:
         self.pins = [pin for pin in self.pins if pin.owner != job.id]
 
     def _may(self, job: WaitingJob) -> bool:
-        return self.snapshot.can_preempt and may_evict(self.policy, job)
+        return self.snapshot.can_preempt and job.may_evict and may_evict(self.policy, job)
 
     def _evict(self, job: WaitingJob) -> bool:
         if not self._may(job):
@@ -433,4 +443,4 @@ class Cycle:
         holder = next((each for each in self.snapshot.live if uuid in each.gpus), None)
         if holder is not None and holder.attempt in self.asked_to_stop:
             return self.now + grace_ms(self.policy, holder.queue)
-        return holder.stop_by_ms if holder is not None and holder.state is JobState.PREEMPTING else None
+        return holder.stop_by_ms if holder is not None else None

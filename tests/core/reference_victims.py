@@ -30,7 +30,14 @@ def is_evictable(policy: Policy, job: WaitingJob, attempt: LiveAttempt) -> bool:
         if (rule.queue, rule.level) == (job.queue, job.level)
     }
     is_running = attempt.state is JobState.RUNNING and attempt.preemptible
-    return is_running and (attempt.queue, attempt.level) in pairs
+    return is_running and (attempt.queue, attempt.level) in pairs and not runs_on(policy, attempt)
+
+
+def runs_on(policy: Policy, attempt: LiveAttempt) -> bool:
+    """Whether it was asked to leave, has not saved since, and is of a queue whose jobs must save before they leave."""
+    queue = policy.queue(attempt.queue)
+    has_saved = attempt.asked_ms is None or (attempt.saved_ms is not None and attempt.saved_ms > attempt.asked_ms)
+    return queue is not None and queue.never_without_checkpoint and not has_saved and not attempt.left
 
 
 def grace_ms(policy: Policy, queue: str) -> int:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from scheduling.core.decide import decide
 
 from .agreement import Twins, assert_follows_the_rules, decided, essence
-from .random_worlds import ROOMY, TIGHT, URGENT, Taste, a_world
+from .random_worlds import ROOMY, TIGHT, UNSAVED, URGENT, Taste, a_world
 
 DEEP = 40 if os.environ.get("EMEP_DEEP") else 1
-TASTES = {"mixed": Taste(silence=True), "roomy": ROOMY, "tight": TIGHT, "urgent": URGENT}
+TASTES = {"mixed": Taste(silence=True), "roomy": ROOMY, "tight": TIGHT, "urgent": URGENT, "unsaved": UNSAVED}
 HARD = {"tight": (33,), "urgent": (13, 25)}  # worlds in time that have found mistakes
 SEEDS = 50 * DEEP
 

@@ -41,9 +41,7 @@ def test_a_count_is_refused_with_what_one_node_has(body, errors):
 
 def test_a_count_over_several_nodes_says_that_it_is_the_nodes_that_can_not_run_it_yet():
     (error,) = checked(gpu_count=8, the_pool=FOURS, over_nodes=False)[1]
-    assert error.message == (
-        "a job of this kind lies on one node, and no node has room for 8 GPUs: ask for at most 4"
-    )
+    assert error.message == ("a job of this kind lies on one node, and no node has room for 8 GPUs: ask for at most 4")
 
 
 def test_spreading_is_refused_where_it_may_mean_several_nodes():

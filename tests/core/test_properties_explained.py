@@ -13,7 +13,7 @@ from scheduling.core.decide import decide
 from scheduling.core.plan import Plan
 from scheduling.core.snapshot import Snapshot, WaitingJob
 
-from .random_worlds import ROOMY, TIGHT, URGENT, Taste, a_world
+from .random_worlds import ROOMY, TIGHT, UNSAVED, URGENT, Taste, a_world
 
 TASTES = (Taste(silence=True), ROOMY, TIGHT, URGENT)
 
@@ -21,7 +21,8 @@ TASTES = (Taste(silence=True), ROOMY, TIGHT, URGENT)
 @cache
 def cases() -> tuple[tuple[int, Snapshot, Plan], ...]:
     """Worlds of all tastes with their plans."""
-    worlds = ((seed, a_world(Random(9000 + seed), TASTES[seed % len(TASTES)])) for seed in range(160))
+    worlds = [(seed, a_world(Random(9000 + seed), TASTES[seed % len(TASTES)])) for seed in range(160)]
+    worlds += [(seed, a_world(Random(9000 + seed), UNSAVED)) for seed in range(160, 180)]
     return tuple((seed, world, decide(world)) for seed, world in worlds)
 
 
@@ -98,6 +99,7 @@ CODES = (
     "NO_PARTNER",
     "PREEMPTING",
     "NO_VICTIMS",
+    "NOT_SAVED",
     "UNHEALTHY_CAPACITY",
     "NOT_BEFORE",
     "BEHIND",

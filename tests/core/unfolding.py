@@ -26,6 +26,7 @@ class World:
         self.live: dict[str, LiveAttempt] = {attempt.job: attempt for attempt in live}
         self.origin: dict[str, WaitingJob] = {}
         self.nominations: dict[str, Nomination] = {}
+        self.leaves_for: dict[str, str] = {}  # by victim: for whom it was asked to leave
         self.accounts: dict[Entity, Account] = {}
         self.attempts = 0
 
@@ -62,13 +63,33 @@ class World:
         for preempt in plan.preempts:
             stop_by = plan.now_ms + round(preempt.grace_s * 1000)
             victim = self.live[preempt.job]
-            self.live[preempt.job] = replace(victim, state=JobState.PREEMPTING, stop_by_ms=stop_by)
+            self.live[preempt.job] = replace(
+                victim, state=JobState.PREEMPTING, stop_by_ms=stop_by, asked_ms=plan.now_ms
+            )
+            self.leaves_for[preempt.job] = preempt.nominee
         for nominate in plan.nominations:
             self.nominations[nominate.job] = Nomination(
                 nominate.job, nominate.gpus, nominate.deadline_ms, nominate.again
             )
         for expire in plan.expired:
             self.withdraw(expire.job)
+
+    def spare(self, plan: Plan) -> list[LiveAttempt]:
+        """Those that were to leave for jobs whose wait for them ended by this plan run on: as they are then.
+
+        To be called before the plan is carried out.
+        """
+        settled = {each.job for each in (*plan.unnominations, *plan.starts)}
+        found = []
+        for name in sorted(victim for victim, wants in self.leaves_for.items() if wants in settled):
+            del self.leaves_for[name]
+            victim = self.live.get(name)
+            if victim is not None and victim.state is JobState.PREEMPTING:
+                late = victim.stop_by_ms is not None and victim.stop_by_ms <= plan.now_ms
+                asked = victim.asked_ms if late else None
+                self.live[name] = replace(victim, state=JobState.RUNNING, stop_by_ms=None, asked_ms=asked)
+                found.append(self.live[name])
+        return found
 
     def snapshot(self, now_ms: int) -> Snapshot:
         """All of it as it stands."""

@@ -87,4 +87,4 @@ def test_sigterm_in_the_middle_of_a_merge_requeues_it_with_a_checkpoint_for_the_
     up.start()
     done = ended_once(up, job["id"])
     assert digest(done) == undisturbed
-    assert (done["attempt"], done["preempt_count"]) == (2, 1)
+    assert (done["attempt"], done["preempt_count"]) == (2, 0)

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from scheduling.models import Artifact, Attempt, Event, Job, Upload
-from scheduling.services import artifacts, pool
+from scheduling.services import artifact_files, artifacts, pool
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -230,3 +230,26 @@ def test_what_another_job_saved_is_not_taken():
     Upload.objects.filter(artifact=first).update(attempt=theirs)
     life.again_in_vain(2)
     assert life.begins_with() == (None, 0)
+
+
+def test_a_checkpoint_that_a_node_could_not_fetch_is_looked_at_and_given_up_when_it_is_damaged():
+    life = Life()
+    first = life.saves(3)
+    second = life.saves(7)
+    life.ends("LOST", why="lost")
+    life.begins()
+    entry = Artifact.objects.get(pk=second).files[0]
+    artifact_files.blob(entry["sha256"]).write_bytes(b"x" * entry["size"])
+    life.ends("FAILED", detail="inputs", error="sha256 differs")
+    job = Job.objects.get(pk=life.job)
+    assert (job.state, job.app_failures, str(job.resume_id)) == ("QUEUED", 0, first)
+    assert Artifact.objects.get(pk=second).corrupt
+
+
+def test_what_is_not_damaged_is_the_jobs_own_failure():
+    life = Life()
+    life.saves(3)
+    life.ends("LOST", why="lost")
+    life.begins()
+    life.ends("FAILED", detail="inputs", error="model-0 is not there")
+    assert Job.objects.get(pk=life.job).state == "FAILED"

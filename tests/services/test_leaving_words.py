@@ -50,7 +50,7 @@ def test_its_page_and_rest_say_so():
 @pytest.mark.parametrize(
     ("why", "words"),
     [
-        ("drain", "a node of it is being shut down"),
+        ("drain", "a node of it is being emptied"),
         ("time_limit", "its time limit was reached"),
         ("peer", "another of its nodes has left it"),
         ("health", "a GPU is failing"),

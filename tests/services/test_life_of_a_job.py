@@ -117,7 +117,7 @@ def test_a_preempted_attempt_goes_back_to_the_queue_and_resumes_from_its_checkpo
     assert (job.state, job.preempted, job.preempt_count, str(job.resume_id), job.resume_step) == (
         "QUEUED",
         True,
-        1,
+        0,
         saved,
         3,
     )

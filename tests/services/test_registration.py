@@ -8,7 +8,7 @@ from scheduling.core.lifecycle import NodeEvent
 from scheduling.models import Attempt, Gpu, Job, Node
 from scheduling.services import pool
 from scheduling.services.pool import NodeRefused
-from scheduling.store.commit import nodes
+from scheduling.store.commit import drains
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +32,7 @@ def test_the_reply_has_every_wait():
 
 def test_registering_again_keeps_what_the_operator_said():
     b.node("n1")
-    nodes.operate("n1", NodeEvent.CORDON, now=b.NOON, actor="user admin")
+    drains.operate("n1", NodeEvent.CORDON, now=b.NOON, actor="user admin", message="cordon by admin")
     registered(now=b.later(1))
     assert Node.objects.get(name="n1").state == "CORDONED"
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,3 +62,8 @@ def test_a_command_on_a_directory_without_a_database_says_so_and_makes_none(tmp_
         f"EMEP: there is no database in {tmp_path}: name its directory with EMEP_DATA_DIR, or run make up first"
     )
     assert not list(tmp_path.glob("*.sqlite3"))
+
+
+def test_no_chore_runs_so_long_that_the_broker_would_deliver_it_again():
+    seen_again_s = settings.CELERY_BROKER_TRANSPORT_OPTIONS["visibility_timeout"]
+    assert seen_again_s / 2 >= settings.CELERY_TASK_TIME_LIMIT

@@ -60,6 +60,8 @@ class NodeShape(serializers.Serializer[Any]):
     address = serializers.CharField()
     agent_version = serializers.CharField()
     simulated = serializers.BooleanField()
+    why = serializers.CharField(allow_null=True, help_text="Why it was cordoned or drained, and by whom.")
+    drain_by = serializers.DateTimeField(allow_null=True, help_text="Then what still runs on it is asked to leave it.")
     registered_at = serializers.DateTimeField(allow_null=True)
     last_heartbeat_at = serializers.DateTimeField(allow_null=True)
     disk_low = serializers.BooleanField()
@@ -123,6 +125,9 @@ class QueueShape(serializers.Serializer[Any]):
     default_level = serializers.CharField()
     default_max_duration = serializers.IntegerField()
     max_duration_cap = serializers.IntegerField()
+    never_without_checkpoint = serializers.BooleanField(
+        help_text="Its jobs never make way unsaved: who has not saved within the grace runs on."
+    )
     levels = LevelShape(many=True)
     waiting = serializers.IntegerField()
     running = serializers.IntegerField()
@@ -178,6 +183,22 @@ class OperatedShape(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     state = serializers.CharField()
+
+
+class SilentShape(serializers.Serializer[Any]):
+    """The nodes that were given up."""
+
+    nodes = serializers.ListField(child=serializers.CharField())
+
+
+class DrainRequest(serializers.Serializer[Any]):
+    """How long what runs may stay."""
+
+    deadline = serializers.CharField(
+        required=False, allow_null=True,
+        help_text="From now, like 30m, 4h or a number of seconds, 30d at most: then what still runs is asked to save, "
+        "moves and resumes. Without it what runs goes on to its end. The newest word counts.",
+    )  # fmt: skip
 
 
 class WindowRequest(serializers.Serializer[Any]):

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import DateTimeField, F, Value
+from django.db.models import Case, DateTimeField, F, Value, When
 from django.db.models.functions import Coalesce
 
 from scheduling.core.aftermath import Aftermath, Ended, aftermath
@@ -18,13 +18,13 @@ from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job, JobOutput
 from scheduling.store import journal
 from scheduling.store.clock import to_ms
-from scheduling.store.commit import lost_work
+from scheduling.store.commit import lost_work, resuming
 from scheduling.store.commit.balances import charge
 from scheduling.store.commit.transitions import lock_job, step
 
 # Why a node was to stop an attempt, in words for the timeline.
 WHY = {
-    "drain": "its node was shutting down",
+    "drain": "its node was being emptied",
     "cancel": "somebody cancelled it",
     "preempt": "its GPUs were needed",
     "time_limit": "its time limit was reached",
@@ -53,12 +53,16 @@ class End:
 
 
 def ask_to_stop(attempt: Attempt, why: str, now: datetime, *, grace_s: float, force: bool = False) -> None:
-    """The attempt's nodes are told to stop it: with a grace for a checkpoint, or at once by force."""
+    """The attempt's nodes are told to stop it: with a grace for a checkpoint, or at once by force.
+
+    It was asked now, or when it was asked before if it has been stopping since.
+    """
+    moment = DateTimeField()
     Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=True).update(
         action="kill" if force else "stop",
         why=why,
         stop_by=now + timedelta(seconds=0 if force else grace_s),
-        asked_at=Coalesce(F("asked_at"), Value(now, DateTimeField())),
+        asked_at=Case(When(action="run", then=Value(now, moment)), default=Coalesce("asked_at", Value(now, moment))),
     )
 
 
@@ -93,6 +97,7 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
             retries=job.retries,
             yields=job.yields,
             asked_to_stop=attempt.why not in NOT_ASKED or how.why == "drain",
+            evicted=attempt.why == "preempt",
             progressed=how.checkpoint_step > job.resume_step,
         ),
         policy,
@@ -129,25 +134,32 @@ def _move_job(
         "epoch": job.epoch + (1 if how.outcome == "LOST" else 0),
     }
     message = how.error or verdict.error or WHY.get(how.why or attempt.why, "")
+    newest = resuming.Beginning(job.resume_id, job.resume_step)
     if how.checkpoint is not None:
-        fields |= {"resume_id": how.checkpoint, "resume_step": how.checkpoint_step}
+        # One that it declared nothing of is of unknown step, but not of one before where it began.
+        newest = resuming.Beginning(how.checkpoint, max(how.checkpoint_step, attempt.resume_step))
         Artifact.objects.filter(pk=how.checkpoint).update(published=True)
+    fields |= {"resume_id": newest.artifact, "resume_step": newest.step}
     if verdict.event is JobEvent.REQUEUE:
         fields |= {
             "eligible_at": now + timedelta(seconds=verdict.backoff_s) if verdict.backoff_s else None,
             "preempted": job.preempted or verdict.preempted,
-            "preempt_count": job.preempt_count + verdict.preempted,
+            "preempt_count": job.preempt_count + verdict.evicted,
             "avoid": {
                 "nodes": sorted({*job.avoid.get("nodes", []), *how.avoid_nodes})[-8:],
                 "gpus": sorted({*job.avoid.get("gpus", []), *how.avoid_gpus})[-32:],
             },
         }
-        if how.checkpoint is not None:
-            recovered = f"will resume from the checkpoint at step {how.checkpoint_step}"
-        elif job.resume_id:
-            recovered = f"will resume from the earlier checkpoint at step {job.resume_step}"
+        begins = resuming.chosen(job, newest, now, actor=actor)
+        fields |= {"resume_id": begins.artifact, "resume_step": begins.step}
+        if begins.artifact is None:
+            recovered = "starts again from the beginning: there is no checkpoint" + (
+                " to go on from" * bool(newest.artifact)
+            )
+        elif begins.artifact == how.checkpoint:
+            recovered = f"will resume from the checkpoint at step {begins.step}"
         else:
-            recovered = "starts again from the beginning: there is no checkpoint"
+            recovered = f"will resume from the earlier checkpoint at step {begins.step}"
         message = f"{message + '; ' if message else ''}{recovered}"
     elif verdict.event is JobEvent.SUCCEED:
         for name, artifact in how.outputs:

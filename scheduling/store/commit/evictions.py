@@ -5,6 +5,7 @@ One transaction holds the victims' steps to PREEMPTING, what their nodes are tol
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -23,7 +24,7 @@ from scheduling.store.commit.transitions import lock_job, step
 # The same job evicting the same one from the same GPUs so often within so long is a loop, not a need (D10).
 LOOP_TIMES = 3
 LOOP_WITHIN = timedelta(hours=1)
-LOOP = "it has evicted the same job from the same GPUs again and again: for an hour it evicts nobody"
+LOOP = "it was to evict the same job from the same GPUs a third time within an hour: for an hour it evicts nobody"
 
 
 class _Stale(Exception):
@@ -137,18 +138,52 @@ def _stop_evicting(wants: Job, now: datetime, *, actor: str) -> None:
 def spare(jobs: Collection[UUID], *, now: datetime, actor: str) -> list[str]:
     """What still runs of those that were asked to leave for these jobs may run on; returns the nodes to ring.
 
-    The jobs do not need their GPUs any more. What has lost a node already is to stop nevertheless. One that stops all
-    the same has been preempted, as it was asked to.
+    The jobs do not need their GPUs any more, or may not have them. What has lost a node already is to stop
+    nevertheless. One that stops all the same has been preempted, as it was asked to. Of one that did not save within
+    its grace the end of that grace stays: it was asked in vain.
     """
     nodes: list[str] = []
     asked = Attempt.objects.filter(evicted_for_id__in=jobs, ended_at__isnull=True, action="stop", why="preempt")
     broken = AttemptNode.objects.filter(ended_at__isnull=False).values("attempt_id")
+    unsaved: Counter[UUID] = Counter()
     for attempt in asked.exclude(pk__in=broken).order_by("job_id"):
         job = lock_job(attempt.job_id)
         if job is None or job.state != JobState.PREEMPTING:
             continue
-        Attempt.objects.filter(pk=attempt.pk).update(action="run", stop_by=None, evicted_for=None)
-        step(job, JobEvent.SPARE, now, actor=actor, attempt=attempt.pk,
-             message="its GPUs are not needed any more; it may run on if it still does")  # fmt: skip
+        wants, late = attempt.evicted_for_id, attempt.stop_by is not None and attempt.stop_by <= now
+        Attempt.objects.filter(pk=attempt.pk).update(
+            action="run", stop_by=attempt.stop_by if late else None, evicted_for=None
+        )
+        message = "its GPUs are not needed any more; it may run on if it still does"
+        if late and wants is not None and runs_on(job, attempt):
+            message = f"it did not save in time, and jobs of queue {job.queue} do not make way unsaved: it runs on"
+            unsaved[wants] += 1
+        step(job, JobEvent.SPARE, now, actor=actor, attempt=attempt.pk, message=message)
         nodes += attempt.nodes.values_list("node__name", flat=True)
+    _tell_in_vain(unsaved, now, actor=actor)
     return nodes
+
+
+def runs_on(job: Job, attempt: Attempt) -> bool:
+    """Whether its queue says that the job, which has not saved since it was asked to, is not stopped for others."""
+    if job.queue is None or not job.queue.never_without_checkpoint:
+        return False
+    made = Job.objects.filter(pk=job.pk, resume__corrupt=False).exclude(resume=attempt.resume_id)
+    return not made.filter(resume__created_at__gt=attempt.asked_at).exists()
+
+
+def _tell_in_vain(unsaved: Counter[UUID], now: datetime, *, actor: str) -> None:
+    """The timelines of the jobs that wanted the GPUs say why they do not get them."""
+    notes = []
+    for wants in Job.objects.select_related("project").filter(pk__in=unsaved).order_by("pk"):
+        count = unsaved[wants.pk]
+        notes.append(
+            journal.Note(
+                "not_saved", "job", str(wants.pk), actor=actor, version=wants.version,
+                project=wants.project.name if wants.project else "",
+                message=f"{count} running job{'s' if count != 1 else ''} did not save in time and may not be stopped "
+                        f"unsaved: {'they run' if count != 1 else 'it runs'} on, and will be asked again after saving",
+                data={"unsaved": count},
+            )
+        )  # fmt: skip
+    journal.write(notes, now)

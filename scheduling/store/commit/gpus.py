@@ -8,7 +8,7 @@ writes that row alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,8 @@ from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Attempt, Gpu, Node, NodeLive
 from scheduling.store import journal
 from scheduling.store.clock import to_ms
-from scheduling.store.commit.leaving import leave
+from scheduling.store.commit.drains import HEALTH, drain_for_health
+from scheduling.store.commit.leaving import Leave, leave
 
 GONE = "its node does not report it any more; retire it if it was taken out"
 OUT = (GpuState.UNHEALTHY.value, GpuState.QUARANTINED.value)
@@ -42,6 +43,15 @@ class Report:
     seq: int
     samples: Sequence[Mapping[str, Any]]
     facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a report led to: GPUs to be tested, nodes to ring, and the NVLink groups with a new fault, in words."""
+
+    tests: tuple[str, ...] = ()
+    ring: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -63,7 +73,17 @@ class Ward:
     def known(self, gpu: Gpu) -> Known:
         """The GPU as it is on record."""
         record = unpack(self.live.health.get(gpu.uuid, {}))
-        return Known(GpuState(gpu.state), record, gpu.memory_mib, gpu.uuid in self.holders)
+        down = record.cause is Cause.LINK and self._link_down(gpu)
+        return Known(GpuState(gpu.state), record, gpu.memory_mib, gpu.uuid in self.holders, down)
+
+    def _link_down(self, gpu: Gpu) -> bool:
+        if gpu.nvlink_group_id is None:
+            return False
+        here = (other for other in self.gpus.values() if other.nvlink_group_id == gpu.nvlink_group_id)
+        if any(other.state in OUT and self.live.health.get(other.uuid, {}).get("link") for other in here):
+            return True
+        rows = Gpu.objects.filter(nvlink_group_id=gpu.nvlink_group_id, state__in=OUT).exclude(node=self.live.node_id)
+        return any(far.node.live.health.get(far.uuid, {}).get("link") for far in rows.select_related("node__live"))
 
     def judge(self, gpu: Gpu, sample: Sample | None, report: Report) -> tuple[Known, health.Verdict]:
         """The GPU as it was, and the verdict on it; whether a job is on it makes no difference to one that is well."""
@@ -118,7 +138,16 @@ class Ward:
         holder = self.holders.get(gpu.uuid) if gpu.state == GpuState.UNHEALTHY else None
         if holder is None:
             return []
-        return leave(gpu, holder, gpu.why, answers=answers, now=self.now, grace_s=grace_s, policy=policy())
+        words = f"GPU {gpu.node.name}/{gpu.index} is failing ({gpu.why})"
+        data = {"cause": "gpu", "gpu": gpu.uuid, "gpu_why": gpu.why}
+        asked = Leave("health", words, data, grace_s=grace_s, answers=answers, avoid_gpus=(gpu.uuid,))
+        return leave(holder, asked, now=self.now, actor=HEALTH, policy=policy())
+
+    def doubt_links(self, group: str, words: str, *, but: str = "") -> None:
+        """The GPUs of the NVLink group, but for the one with the fault, get no new work until it is mended."""
+        for gpu in self.gpus.values():
+            if gpu.nvlink_group_id == group and gpu.uuid != but:
+                self.take(gpu, health.doubt_link(self.known(gpu), words))
 
 
 def _ward(node: str, *, now: datetime, actor: str) -> Ward | None:
@@ -133,21 +162,21 @@ def _ward(node: str, *, now: datetime, actor: str) -> Ward | None:
 
 # One message is one transaction of its own, so the savepoint would only cost.
 @transaction.atomic(savepoint=False)
-def checked(
-    node: str, report: Report, *, now: datetime, grace_s: float, policy: Callable[[], Policy]
-) -> tuple[list[str], list[str]]:
-    """The lease is renewed and every GPU judged by the report; returns (GPUs to be tested, nodes to ring).
+def checked(node: str, report: Report, *, now: datetime, grace_s: float, policy: Callable[[], Policy]) -> Judged:
+    """The lease is renewed and every GPU judged by the report.
 
     A GPU that the report does not mention has failed its check. The job on an UNHEALTHY one is asked to leave, again
     and again as long as somebody wants it to run there. A report that others have overtaken renews the lease alone.
+    With a fault that only a restart mends the node is drained; with one of NVLink its group gets no new work.
     """
     ward = _ward(node, now=now, actor=f"node {node}")
     if ward is None:
-        return [], []
+        return Judged()
     said = {str(row.get("uuid")): read(row) for row in report.samples}
     at = to_ms(now)
     tests: list[str] = []
     ring: list[str] = []
+    links: dict[str, str] = {}
     for gpu in ward.gpus.values():
         known, verdict = ward.judge(gpu, said.get(gpu.uuid), report)
         if not ward.take(gpu, verdict):
@@ -155,9 +184,29 @@ def checked(
         ring += ward.leave(gpu, answers=verdict.answers, grace_s=grace_s, policy=policy)
         if wants_test(replace(known, state=verdict.state, record=verdict.record), at):
             tests.append(gpu.uuid)
+        if verdict.node:
+            drain_for_health(ward.live.node, f"GPU {gpu.index}: {verdict.node}", now=now)
+        if verdict.link and gpu.nvlink_group_id:
+            links[gpu.nvlink_group_id] = f"GPU {node}/{gpu.index}: {verdict.link}"
+            ward.doubt_links(gpu.nvlink_group_id, links[gpu.nvlink_group_id], but=gpu.uuid)
     late = report.seq < ward.live.seq
     ward.keep(**{"last_heartbeat_at": now, **({} if late else report.facts)})
-    return tests, ring
+    return Judged(tuple(tests), tuple(ring), links)
+
+
+@transaction.atomic
+def doubt_links(node: str, group: str, words: str, *, now: datetime) -> None:
+    """The GPUs that this node has in the NVLink group, in which another node's is at fault, get no new work."""
+    ward = _ward(node, now=now, actor=HEALTH)
+    if ward is not None:
+        ward.doubt_links(group, words)
+        ward.keep()
+
+
+def others_in(group: str, node: str) -> list[str]:
+    """The names of the other nodes with GPUs in the NVLink group, in order."""
+    rows = Gpu.objects.filter(nvlink_group_id=group).exclude(node__name=node).order_by("node__name")
+    return list(rows.values_list("node__name", flat=True).distinct())
 
 
 def described(node: Node, gpus: Sequence[Mapping[str, Any]], *, boot_id: str, now: datetime, policy: Policy) -> None:

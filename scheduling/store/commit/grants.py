@@ -16,7 +16,7 @@ from scheduling.core.plan import Plan, Reclaim, Start
 from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job, Nomination
 from scheduling.store import journal
-from scheduling.store.commit import evictions
+from scheduling.store.commit import evictions, resuming
 from scheduling.store.commit.attempts import End
 from scheduling.store.commit.nodes import lose
 from scheduling.store.commit.parts import end_part
@@ -132,6 +132,7 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
     applied.stale.extend(f"start {s.job}" for s in starts if s not in lawful)
     if not lawful:
         return
+    resuming.leave_damaged([jobs[s.job] for s in lawful], now, actor=actor)
     billing = billing_weights()
     attempts, parts, held, notes = [], [], [], []
     for s in lawful:

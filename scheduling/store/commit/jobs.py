@@ -1,4 +1,4 @@
-"""What a user does to a job: submit, have it refused, cancel, hold, release."""
+"""What a user does to a job: submit, have it refused, cancel, hold, release, retry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from scheduling.core.lifecycle import JobEvent, JobState
-from scheduling.models import Attempt, IdempotencyKey, Job, Level, Project
+from scheduling.models import Artifact, Attempt, IdempotencyKey, Job, Level, Project
+from scheduling.models.jobs import ENDED
 from scheduling.store import journal
 from scheduling.store.commit.attempts import End, ask_to_stop, end
 from scheduling.store.commit.parts import release_unclaimed
@@ -62,7 +63,7 @@ def create(fields: dict[str, Any], *, user_id: int, key: Key | None, now: dateti
                 [
                     journal.Note(
                         "submitted", "job", str(job.pk), actor=actor, version=1, project=project.name,
-                        message=f"submitted to {level.queue.name} at {level.name}",
+                        message=f"submitted to {level.queue.name} at {level.name}{_again(job)}",
                         data={"to": "QUEUED", "gpus": job.gpu_count, "purpose": job.purpose},
                     )
                 ],
@@ -74,6 +75,30 @@ def create(fields: dict[str, Any], *, user_id: int, key: Key | None, now: dateti
         if key is not None and (earlier := _made_by(user_id, key)) is not None:
             return earlier
         raise
+
+
+def _again(job: Job) -> str:
+    if job.retry_of_id is None:
+        return ""
+    begins = f"at step {job.resume_step}, where that was saved" if job.resume_id else "from the beginning"
+    return f"; it does job {job.retry_of_id} again {begins}"
+
+
+def beginning(job: Job) -> dict[str, Any]:
+    """The columns with which a new job goes on where this one was saved last; none where there is nothing sound."""
+    if job.resume_id is None or not Artifact.objects.filter(pk=job.resume_id, published=True, corrupt=False).exists():
+        return {}
+    return {"resume_id": job.resume_id, "resume_step": job.resume_step}
+
+
+@transaction.atomic
+def retried(job_id: UUID) -> tuple[Job, UUID | None] | None:
+    """The job, locked so that it is retried once at a time, and its newest retry that has not ended; None for none."""
+    job = lock_job(job_id)
+    if job is None:
+        return None
+    going = job.retried_as.exclude(state__in=ENDED).order_by("-submitted_at", "id").values_list("pk", flat=True)
+    return job, going.first()
 
 
 def _made_by(user_id: int, key: Key) -> Created | None:

@@ -1,4 +1,4 @@
-"""Nodes: registered, lost, cordoned, drained, returned."""
+"""Nodes: registered, and lost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scheduling.core.lifecycle import NodeEvent, NodeState, advance_node
 from scheduling.core.policy import Policy
 from scheduling.models import Node, NodeLive
 from scheduling.store import journal
+from scheduling.store.commit import drains
 from scheduling.store.commit.attempts import End
 from scheduling.store.commit.gpus import described
 from scheduling.store.commit.parts import end_part, live_parts
@@ -26,18 +27,18 @@ def register(
 
     None for an unknown node. A live attempt that the node does not hold alive any more has ended LOST; GPUs are
     known by UUID: one that is not described any more is out of service until it is again and has passed its test.
-    A GPU that another node owns moves to the node that reports it.
+    A GPU that another node owns moves to the node that reports it. A node that was closed stays so.
     """
     node = Node.objects.select_for_update().filter(name=name).first()
     if node is None:
         return None
-    state = advance_node(NodeState(node.state), NodeEvent.REGISTER) or NodeState(node.state)
     rebooted = node.boot_id != description["boot_id"]
+    state, facts = drains.state_at_registration(node, rebooted=rebooted)
     Node.objects.filter(pk=node.pk).update(
         state=state, boot_id=description["boot_id"], rack_id=description["rack_id"],
         network_bandwidth_gbps=description["network_bandwidth_gbps"], labels=description["labels"],
         address=description["address"], agent_version=description["agent_version"],
-        simulated=description["simulated"], registered_at=now, version=F("version") + 1,
+        simulated=description["simulated"], registered_at=now, version=F("version") + 1, **facts,
     )  # fmt: skip
     NodeLive.objects.update_or_create(node=node, defaults={"last_heartbeat_at": now, "seq": 0, "leaving": False})
     journal.write(
@@ -74,29 +75,16 @@ def _reconcile(
 @transaction.atomic
 def lose(name: str, *, now: datetime, actor: str) -> bool:
     """The node is LOST: none of its GPUs is given out until it registers again."""
-    return _move(name, NodeEvent.LOSE, now=now, actor=actor, message="not heard of for its whole lease")
-
-
-@transaction.atomic
-def operate(name: str, event: NodeEvent, *, now: datetime, actor: str, message: str = "") -> tuple[bool, str]:
-    """The node is cordoned, draining or back in service; returns (lawful, its state)."""
-    moved = _move(name, event, now=now, actor=actor, message=message)
-    state = Node.objects.values_list("state", flat=True).get(name=name)
-    return moved, state
-
-
-def _move(name: str, event: NodeEvent, *, now: datetime, actor: str, message: str) -> bool:
     node = Node.objects.select_for_update().filter(name=name).first()
-    target = advance_node(NodeState(node.state), event) if node else None
+    target = advance_node(NodeState(node.state), NodeEvent.LOSE) if node else None
     if node is None or target is None:
         return False
     if not Node.objects.filter(pk=node.pk, state=node.state).update(state=target, version=F("version") + 1):
         return False
-    kind = {NodeEvent.LOSE: "node_lost"}.get(event, f"node_{target.value.lower()}")
     journal.write(
         [
-            journal.Note(kind, "node", name, actor=actor, node=name, version=node.version + 1, message=message,
-                         data={"from": node.state, "to": target.value})
+            journal.Note("node_lost", "node", name, actor=actor, node=name, version=node.version + 1,
+                         message="not heard of for its whole lease", data={"from": node.state, "to": target.value})
         ],
         now,
     )  # fmt: skip

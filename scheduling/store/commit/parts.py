@@ -252,10 +252,9 @@ def checkpointed(part: AttemptNode, artifact: UUID, saved_step: int, *, now: dat
         raise ValueError("of a job on several nodes only the checkpoints of rank 0 are kept")
     Artifact.objects.filter(pk=artifact).update(published=True)
     got_on(part.attempt, saved_step, now)
-    Job.objects.filter(pk=part.attempt.job_id).update(
-        resume_id=artifact, resume_step=saved_step, version=F("version") + 1
-    )
-    journal.write([_note(part, "checkpoint_committed", f"checkpoint at step {saved_step} is in the store")], now)
+    reached = max(saved_step, part.attempt.resume_step)  # one that does not know its step has not gone back
+    Job.objects.filter(pk=part.attempt.job_id).update(resume_id=artifact, resume_step=reached, version=F("version") + 1)
+    journal.write([_note(part, "checkpoint_committed", f"checkpoint at step {reached} is in the store")], now)
 
 
 def _stored(how: End) -> dict[str, Any]:

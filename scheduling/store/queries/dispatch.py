@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling.core.lifecycle import NodeState
-from scheduling.models import Artifact, AttemptNode, Node
+from scheduling.models import Artifact, Attempt, AttemptNode, Node
 
 
 def boot_id(node: str) -> str | None:
@@ -107,6 +107,16 @@ def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> di
         "grace_s": min(grace_s, job.queue.grace_s) if job.queue else grace_s,
         "log_bytes": log_bytes,
     }
+
+
+def resumes_from(attempt_id: UUID) -> UUID | None:
+    """The checkpoint that the attempt begins with; None for none."""
+    return Attempt.objects.filter(pk=attempt_id).values_list("resume", flat=True).first()
+
+
+def resumes_from_damage(attempt_id: UUID) -> bool:
+    """Whether the checkpoint that the attempt begins with is known to be damaged."""
+    return Attempt.objects.filter(pk=attempt_id, resume__corrupt=True).exists()
 
 
 def ended_same(attempt_id: UUID, epoch: int, node: str) -> bool:

@@ -24,6 +24,7 @@ from scheduling.models import (
 )
 from scheduling.models.jobs import LIVE
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.leaving import why_it_leaves
 from scheduling.store.queries.shapes import class_name
 
 WAITING = (JobState.QUEUED, JobState.HELD)
@@ -39,7 +40,8 @@ def visible(actor: Actor) -> QuerySet[Job]:
 
 def full(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """The same jobs with what :func:`as_dict` needs, in a fixed number of queries."""
-    newest = Attempt.objects.order_by("number").prefetch_related(
+    newest = Attempt.objects.select_related("evicted_for__level", "evicted_for__queue").order_by("number")
+    newest = newest.prefetch_related(
         Prefetch("allocations", Allocation.objects.select_related("gpu__node")),
         Prefetch("nodes", AttemptNode.objects.select_related("node").order_by("rank")),
     )
@@ -80,9 +82,10 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "scores": {k: score.get(k) for k in ("queue", "project", "user")},
         "preempted": job.preempted,
         "preempt_count": job.preempt_count,
+        "retry_of": str(job.retry_of_id) if job.retry_of_id else None,
         "attempt": job.attempt_number,
         "progress": _progress(job),
-        "reasons": reasons_of(job, holds),
+        "reasons": [why_it_leaves(last)] if last and job.state == JobState.PREEMPTING else reasons_of(job, holds),
         "gpus": [_gpu(a) for a in sorted(held, key=lambda a: (a.gpu.node.name, a.gpu.index))],
         "artifacts": [
             {"id": str(o.artifact_id), "name": o.name, "kind": o.artifact.kind, "size": o.artifact.size,
@@ -300,6 +303,13 @@ def log(job: Job, *, attempt: int | None, rank: int = 0, offset: int = 0, limit:
             break
     ended = run.ended_at is not None and not LogChunk.objects.filter(attempt=run, rank=rank, offset__gte=at).exists()
     return {"attempt": run.number, "offset": offset, "next": at, "text": "".join(pieces), "eof": ended}
+
+
+def log_end(job: Job, rank: int) -> int:
+    """How many bytes of log the newest attempt's rank has written so far."""
+    run = job.attempts.order_by("-number").first()
+    newest = LogChunk.objects.filter(attempt=run, rank=rank).order_by("-offset").first() if run else None
+    return newest.offset + newest.size if newest else 0
 
 
 def _start(run: Attempt, rank: int, offset: int) -> int:

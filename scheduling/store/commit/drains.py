@@ -1,0 +1,116 @@
+"""What keeps a node closed: an operator's word or its health, and until when what runs on it may stay.
+
+Closed is said once and holds until somebody takes it back, also while the node is LOST and when it registers again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduling.core.lifecycle import NodeEvent, NodeState, advance_node
+from scheduling.core.policy import Policy
+from scheduling.models import Attempt, Node, SchedulerState
+from scheduling.store import journal
+from scheduling.store.commit.leaving import Leave, leave
+
+HEALTH = "health"
+CLOSED = {NodeEvent.CORDON: NodeState.CORDONED, NodeEvent.DRAIN: NodeState.DRAINING}
+OPEN: dict[str, Any] = {"closed": "", "closed_by": "", "why": "", "drain_by": None}
+
+
+@transaction.atomic
+def operate(
+    name: str, event: NodeEvent, *, now: datetime, actor: str, message: str, drain_by: datetime | None = None
+) -> tuple[bool, str]:
+    """The node is cordoned, draining or back in service; returns (lawful, its state).
+
+    The newest word counts: a node that is DRAINING and is drained again has the deadline of the second time, or none.
+    """
+    node = Node.objects.select_for_update().get(name=name)
+    state = NodeState(node.state)
+    wanted = CLOSED.get(event)
+    target = advance_node(state, event)
+    if target is None and state is wanted and (node.drain_by != drain_by or node.closed_by == HEALTH):
+        target = state
+    if target is None:
+        return False, state
+    facts = OPEN if wanted is None else {"closed": target, "closed_by": actor, "why": message, "drain_by": drain_by}
+    _write(node, target, facts, now=now, actor=actor, message=message)
+    return True, target
+
+
+def drain_for_health(node: Node, words: str, *, now: datetime) -> None:
+    """The node takes no new work, and what runs on its other GPUs goes on; one that is closed already stays as it is.
+
+    It is open again when it has registered after a restart of its machine, or when an operator says so.
+    """
+    fresh = Node.objects.select_for_update().get(pk=node.pk)
+    if fresh.state != NodeState.READY:
+        return
+    message = f"its machine has to be restarted: {words}"[:200]
+    facts = {"closed": NodeState.DRAINING, "closed_by": HEALTH, "why": message, "drain_by": None}
+    _write(fresh, NodeState.DRAINING, facts, now=now, actor=HEALTH, message=message)
+
+
+def state_at_registration(node: Node, *, rebooted: bool) -> tuple[NodeState, dict[str, Any]]:
+    """The node's state when it registers, and its columns that change with it.
+
+    What was closed stays closed, also when it was LOST in between; but health's reason is gone after a restart.
+    """
+    state = advance_node(NodeState(node.state), NodeEvent.REGISTER) or NodeState(node.state)
+    if node.closed_by == HEALTH and rebooted:
+        return NodeState.READY, OPEN
+    return NodeState(node.closed) if node.closed else state, {}
+
+
+@transaction.atomic
+def enforce(now: datetime, *, policy: Callable[[], Policy], grace_s: float) -> list[str]:
+    """What still runs on nodes whose deadline has come is asked to save and to leave them; returns the nodes to ring.
+
+    Each job has its queue's grace, at most ``grace_s`` seconds; a job on several nodes leaves all of them.
+    """
+    due = Node.objects.filter(state=NodeState.DRAINING, drain_by__lte=now)
+    live = Attempt.objects.filter(
+        nodes__node__in=due, nodes__ended_at__isnull=True, ended_at__isnull=True, action="run"
+    )
+    ring: list[str] = []
+    for attempt, name in live.order_by("job_id").values_list("pk", "nodes__node__name"):
+        words = f"node {name} is drained, and its deadline has passed"
+        asked = Leave("drain", words, {"cause": "drain", "node": name}, grace_s=grace_s)
+        ring += leave(attempt, asked, now=now, actor="scheduler", policy=policy())
+    return ring
+
+
+@transaction.atomic
+def confirm_silence(silent: Sequence[str], *, now: datetime, actor: str) -> None:
+    """These silent nodes are gone, an operator says: the guard that keeps their work from being taken back is off."""
+    SchedulerState.objects.update(silence_confirmed_at=now)
+    words = "an operator confirmed that it is gone: its work is taken back when its lease is over"
+    rows = Node.objects.filter(name__in=silent).order_by("name")
+    journal.write(
+        [
+            journal.Note("silence_confirmed", "node", node.name, actor=actor, node=node.name, version=node.version,
+                         message=words)
+            for node in rows
+        ],
+        now,
+    )  # fmt: skip
+
+
+def _write(node: Node, target: NodeState, facts: dict[str, Any], *, now: datetime, actor: str, message: str) -> None:
+    Node.objects.filter(pk=node.pk).update(state=target, version=F("version") + 1, **facts)
+    until = facts["drain_by"]
+    journal.write(
+        [
+            journal.Note(f"node_{target.value.lower()}", "node", node.name, actor=actor, node=node.name,
+                         version=node.version + 1, message=message,
+                         data={"from": node.state, "to": target.value,
+                               "deadline": until.isoformat() if until else None})
+        ],
+        now,
+    )  # fmt: skip

@@ -1,0 +1,106 @@
+"""Which checkpoint does a job's next attempt begin with? The newest that is sound, and from which it gets on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from scheduling.models import Artifact, Attempt, Job, Upload
+from scheduling.store import journal
+
+# So many attempts in a row that began with a checkpoint and did not get beyond it: then it is not begun with again.
+RESTARTS = 2
+
+
+class Beginning(NamedTuple):
+    """The checkpoint that an attempt begins with, and its step; None and 0 for the very beginning."""
+
+    artifact: UUID | None
+    step: int
+
+
+def chosen(job: Job, newest: Beginning, now: datetime, *, actor: str) -> Beginning:
+    """What the job's next attempt begins with, which is told on its timeline when it is not the newest checkpoint.
+
+    A checkpoint is given up when its bytes were found damaged, or when two attempts in a row began with it and ended
+    without progress; then the one before it is taken, at last the very beginning. The given up ones stay stored.
+    """
+    if newest.artifact is None:
+        return newest
+    why = _why_not(job, newest.artifact)
+    if not why:
+        return newest
+    sound = (Beginning(*each) for each in _before(job, newest.artifact) if not _why_not(job, each[0]))
+    found = next(sound, Beginning(None, 0))
+    words = {
+        "corrupt": f"the checkpoint at step {newest.step} is damaged",
+        "no_progress": f"{RESTARTS} attempts in a row began with the checkpoint at step {newest.step} and did not get "
+        "beyond it",
+    }
+    goes_on = (
+        f"it resumes from the one before, at step {found.step}" if found.artifact else "it starts from the beginning"
+    )
+    data = {"artifact": str(newest.artifact), "step": newest.step, "why": why,
+            "instead": str(found.artifact) if found.artifact else None, "instead_step": found.step}  # fmt: skip
+    journal.write(
+        [
+            journal.Note(
+                "checkpoint_given_up", "job", str(job.pk), actor=actor, version=job.version, epoch=job.epoch,
+                project=job.project.name if job.project else "", message=f"{words[why]}: {goes_on}", data=data,
+            )
+        ],
+        now,
+    )  # fmt: skip
+    return found
+
+
+def leave_damaged(jobs: Iterable[Job], now: datetime, *, actor: str) -> None:
+    """Those of the locked jobs that were to begin with a checkpoint found damaged since begin with an earlier one."""
+    resuming = [job for job in jobs if job.resume_id is not None]
+    if not resuming:
+        return
+    known = Artifact.objects.filter(pk__in=[job.resume_id for job in resuming], corrupt=True)
+    damaged = set(known.values_list("pk", flat=True))
+    for job in resuming:
+        if job.resume_id in damaged:
+            begins = chosen(job, Beginning(job.resume_id, job.resume_step), now, actor=actor)
+            job.resume_id, job.resume_step = begins
+            Job.objects.filter(pk=job.pk).update(resume_id=begins.artifact, resume_step=begins.step)
+
+
+def _why_not(job: Job, artifact: UUID) -> str:
+    """Why the checkpoint is not begun with: corrupt or no_progress; "" when it may be."""
+    if not Artifact.objects.filter(pk=artifact, corrupt=False).exists():
+        return "corrupt"
+    begun = Attempt.objects.filter(job=job, resume_id=artifact, started_at__isnull=False, ended_at__isnull=False)
+    last = list(begun.prefetch_related("nodes").order_by("-number")[:RESTARTS])
+    stuck = len(last) == RESTARTS and all(_came_to_nothing(job, attempt) for attempt in last)
+    return "no_progress" if stuck else ""
+
+
+def _came_to_nothing(job: Job, attempt: Attempt) -> bool:
+    """Whether the attempt got no further than its checkpoint, as far as can be known.
+
+    What saved at its end could at least read it. A job that never says how far it is does not show that it got
+    nowhere by being stopped, only by failing.
+    """
+    saved = any("checkpoint" in part.end for part in attempt.nodes.all())
+    shows = attempt.outcome == "FAILED" or job.progress_total > 0
+    return attempt.resumed_at is None and not saved and shows
+
+
+def _before(job: Job, artifact: UUID) -> Iterator[tuple[UUID, int]]:
+    """The job's checkpoints that were in the store before this one, the newest first."""
+    sent = Upload.objects.filter(attempt__job=job, kind="checkpoint", artifact__published=True)
+    steps: dict[UUID, int] = {}
+    for found, meta in sent.order_by("created_at", "pk").values_list("artifact_id", "meta"):
+        if found == artifact:
+            break
+        step = meta.get("step")
+        steps.setdefault(found, step if isinstance(step, int) else 0)
+    begun = Attempt.objects.filter(job=job, resume_id__in=steps).values_list("resume_id", "resume_step")
+    steps |= dict(begun)
+    for found in reversed(list(steps)):
+        yield found, steps[found]

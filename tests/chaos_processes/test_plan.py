@@ -1,0 +1,82 @@
+"""Which faults a run of real processes has, and what its jobs must leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.chaos_processes import faults, load
+from tests.chaos_processes.__main__ import FULL, SHORT, SHORT_SEEDS, main
+from tests.chaos_processes.hand import HOLDS, Hand
+
+NODES = ["node-1", "node-2"]
+
+
+def planned(seed: int) -> list[faults.Fault]:
+    return faults.plan(seed, NODES, seconds=45, kills=13, harms=6)
+
+
+def test_a_seed_has_the_same_faults_every_time_and_another_has_others():
+    assert planned(5) == planned(5)
+    assert planned(5) != planned(6)
+
+
+def test_a_plan_has_as_many_kills_and_others_as_asked_within_its_time():
+    plan = planned(7)
+    assert Counter(fault.kind.startswith("kill") for fault in plan) == {True: 13, False: 6}
+    assert all(0 <= fault.at_s <= 45 for fault in plan)
+
+
+def test_no_kind_comes_more_often_than_a_run_may_bear():
+    for seed in range(50):
+        counts = Counter(fault.kind for fault in planned(seed))
+        assert all(counts[kind] <= most for kind, (_, most) in (faults.KILLS | faults.HARMS).items())
+
+
+def test_more_faults_than_a_run_may_bear_are_refused():
+    with pytest.raises(ValueError, match="are more than"):
+        faults.plan(1, NODES, seconds=45, kills=1000, harms=0)
+
+
+def test_whoever_is_hit_on_a_node_is_hit_on_one_of_the_nodes():
+    assert {fault.node for seed in range(20) for fault in planned(seed)} == {"", *NODES}
+
+
+def test_there_is_a_hand_for_every_kind():
+    missing = [kind for kind in (*faults.KILLS, *faults.HARMS)
+               if kind not in HOLDS and not hasattr(Hand, f"_{kind.split()[0]}")]  # fmt: skip
+    assert missing == []
+
+
+def test_the_full_set_of_eight_runs_has_200_kills():
+    assert 8 * FULL.kills >= 200
+
+
+def test_the_short_set_kills_a_node_and_the_database_and_fills_a_disk():
+    kinds = {
+        fault.kind
+        for seed in SHORT_SEEDS
+        for fault in faults.plan(seed, SHORT.names, seconds=SHORT.seconds, kills=SHORT.kills, harms=SHORT.harms)
+    }
+    assert {"kill agent", "kill job", "kill node", "kill scheduler", "crash database", "fill store"} <= kinds
+
+
+def test_a_mixed_load_has_every_kind_of_job():
+    for made in (load.full(["a", "b"], 1), load.short(["a", "b"], 1)):
+        kinds = Counter((order.body["kind"], "node_count" in order.body, order.ends) for order in made.orders)
+        assert set(kinds) == {
+            ("merge", False, "SUCCEEDED"), ("command", False, "SUCCEEDED"), ("command", True, "SUCCEEDED"),
+            ("command", False, "FAILED"), ("command", False, "CANCELLED"),
+        }  # fmt: skip
+
+
+def test_a_training_from_another_seed_leaves_something_else():
+    assert load.trained(1) != load.trained(2)
+
+
+def test_a_number_of_runs_that_can_not_be_is_refused_by_name(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--runs", "0"])
+    assert ended.value.code == 2
+    assert "--runs: a whole number from 1 to 10000, not 0" in capsys.readouterr().err
