@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
@@ -103,7 +103,7 @@ class Node:
         self.disk.close()
 
 
-def wait_until(true, programs: Programs, what: str, patience_s: float) -> None:
+def wait_until(true: Callable[[], object], programs: Programs, what: str, patience_s: float) -> None:
     """Returns once it is true; the programs are kept meanwhile. AssertionError names ``what`` when it never is."""
     deadline = time.monotonic() + patience_s
     while not true():
