@@ -136,9 +136,7 @@ def preemption(bench: Bench, rounds: int) -> None:
             victims = [name for name in full if len(bench.attempts(name)) > 1]
             costs += [held_s(bench, name) - undisturbed for name in victims]
             evictions, gates = evictions + len(victims), gates + 1
-        print(
-            f"  save {save_s:.0f} s: Critical submitted to running {spread(waits)}, less the save {spread(waits, save_s)}"
-        )
+        print(f"  save {save_s:.0f} s: Critical runs after {spread(waits)}, less that {spread(waits, save_s)}")
         print(f"    the victim holds its GPUs {spread(costs)} longer, less that {spread(costs, save_s)}")
     print(f"  {gates} Critical jobs, {evictions} evictions, {evictions - gates} useless")
 

@@ -14,6 +14,8 @@ def artifact_dir(tmp_path: Path, settings, monkeypatch) -> Path:
     """Each test has its own artifact store (never flushed to the disk: no test here loses power)."""
     monkeypatch.setattr("scheduling.services.artifact_files.os.fsync", lambda _: None)
     settings.ARTIFACT_DIR = tmp_path / "artifacts"
+    settings.STATIC_ROOT = tmp_path / "static"  # nothing was collected; a place that is missing is warned of
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
     # every test client would read all static files anew; the tests of static files bring theirs
     settings.WHITENOISE_USE_FINDERS = False
     settings.PASSWORD_HASHERS = [HASHER]

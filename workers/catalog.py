@@ -14,7 +14,7 @@ from typing import Any
 from workers.command_params import check_command, command_references
 from workers.param_errors import ParamError as ParamError
 from workers.param_errors import nearest as nearest
-from workers.param_errors import unknown
+from workers.param_errors import shown, unknown
 
 MAX_MODELS = 32
 MIN_SHARD_BYTES = 1_000_000
@@ -69,7 +69,7 @@ def check_merge(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamEr
     name = params.get("strategy", "slerp")
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
-        message = f"there is no merge strategy {str(name)[:80]!r}{nearest(str(name), list(STRATEGIES))}"
+        message = f"there is no merge strategy {shown(name)}{nearest(str(name), list(STRATEGIES))}"
         errors.append(
             ParamError(
                 "params.strategy",
@@ -100,12 +100,13 @@ def _unknown(params: Mapping[str, Any], strategy: Strategy | None) -> list[Param
 
 
 def _models(given: Any, strategy: Strategy | None) -> tuple[list[str], list[ParamError]]:
+    low, high = (strategy.min_models, strategy.max_models) if strategy else (2, MAX_MODELS)
+    wanted = str(low) if low == high else f"{low} to {high}"
     if not isinstance(given, (list, tuple)) or not all(isinstance(m, str) and m.strip() for m in given):
-        return [], [ParamError("params.models", "required", "models must be a list of artifact ids or names")]
+        message = f"models must be a list of {wanted} artifact ids or names"
+        return [], [ParamError("params.models", "required", message, [low, high])]
     errors = []
-    if strategy and not strategy.min_models <= len(given) <= strategy.max_models:
-        low, high = strategy.min_models, strategy.max_models
-        wanted = str(low) if low == high else f"{low} to {high}"
+    if strategy and not low <= len(given) <= high:
         message = f"{strategy.name} merges {wanted} models, not {len(given)}"
         errors.append(ParamError("params.models", "wrong_count", message, [low, high]))
     return [m.strip() for m in given], errors
@@ -115,7 +116,7 @@ def _t(given: Any) -> tuple[float | None, list[ParamError]]:
     t = _number(given)
     if t is not None and 0.0 <= t <= 1.0:
         return t, []
-    message = f"t must be a number from 0 (the first model) to 1 (the second), not {given!r:.80}"
+    message = f"t must be a number from 0 (the first model) to 1 (the second), not {shown(given)}"
     return t, [ParamError("params.t", "out_of_range", message, [0, 1])]
 
 
@@ -147,7 +148,7 @@ def _output(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamError]
         if value is not None:
             clean[key] = value
             if value not in DTYPES:
-                message = f"{key} must be one of {', '.join(DTYPES)}, not {str(value)[:80]!r}"
+                message = f"{key} must be one of {', '.join(DTYPES)}, not {shown(value)}"
                 errors.append(ParamError(f"params.{key}", "unknown_dtype", message, list(DTYPES)))
     shard = params.get("max_shard_size")
     if shard is not None:

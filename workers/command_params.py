@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from workers.param_errors import ParamError, unknown
+from workers.param_errors import ParamError, shown, unknown
 from workers.python_words import interpreter
 from workers.reserved_names import reserved
 from workers.secret_words import WHAT_TO_DO, holds_a_secret, names_a_secret, secret_argument
@@ -135,7 +135,7 @@ def _variable(name: str, value: Any) -> list[ParamError]:
     if why := reserved(name):
         return [ParamError(field, "reserved", f"{name} can't be set: {why}")]
     if not isinstance(value, str):
-        return [ParamError(field, "not_a_text", f"{name} must be a text; write {str(value)[:40]!r} in quotes")]
+        return [ParamError(field, "not_a_text", f"{name} must be a text, not {shown(value)}: put it in quotes")]
     if len(value.encode("utf-8", "replace")) > MAX_VALUE:
         message = f"{name} is longer than {MAX_VALUE} bytes: put it into a file and name the file"
         return [ParamError(field, "too_long", message, MAX_VALUE)]
@@ -214,7 +214,7 @@ def _contract(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamErro
     errors = []
     for name, choices in (("preempt_signal", SIGNALS), ("exit_zero_after_signal", AFTER_SIGNAL)):
         if name in clean and clean[name] not in choices:
-            message = f"{name} must be one of {', '.join(choices)}, not {clean[name]!r:.60}"
+            message = f"{name} must be one of {', '.join(choices)}, not {shown(clean[name])}"
             errors.append(ParamError(f"params.{name}", "unknown_value", message, list(choices)))
     code = clean.get("checkpoint_exit_code", 85)
     # 126 and up are what shells say of a program that could not run or was killed (137: often out of memory).

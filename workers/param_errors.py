@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,12 @@ class ParamError:
     code: str
     message: str
     limit: Any = None
+
+
+def shown(value: Any) -> str:
+    """The value as whoever sent it wrote it, cut off after 80 characters: null and true, and texts in quotes."""
+    text = repr(value) if isinstance(value, str) else json.dumps(value, default=str)
+    return text[:80]
 
 
 def nearest(word: str, known: tuple[str, ...] | list[str]) -> str:

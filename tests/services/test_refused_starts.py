@@ -72,7 +72,9 @@ def test_where_there_is_no_other_node_it_is_tried_once_in_each_doubling_pause_an
         at += pause.total_seconds()
         ticks(at, "n1")
     assert [after - before for before, after in pairwise(tried)] == [10, 20, 40, 80, 160]
-    assert Job.objects.get(pk=job).error == "lost to the infrastructure 6 times; the budget is 5"
+    error = Job.objects.get(pk=job).error
+    assert error.startswith("lost to the infrastructure 6 times; the budget is 5; the last time: ")
+    assert len(error) > len("lost to the infrastructure 6 times; the budget is 5; the last time: ")
 
 
 def test_a_plan_that_the_rows_refuse_is_not_made_again_and_holds_up_nobody_else():

@@ -207,3 +207,19 @@ def test_a_job_of_another_shape_by_its_neighbours_has_another_shape(who):
     rule = {"group": "g", "level": "node"}
     jobs_ = [b.submitted(who["alice"], b.merge_body(models, **more)) for more in ({}, {"anti_affinity": rule})]
     assert len({Job.objects.get(pk=each).shape for each in jobs_}) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "written"), [(None, "null"), (True, "true"), ("half", "'half'"), ([1], "[1]"), (2, "2")]
+)
+def test_a_wrong_parameter_is_told_as_it_was_sent(who, given, written):
+    models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]
+    (error,) = refusal(who["alice"], b.merge_body(models, params={"t": given})).errors
+    assert (error["field"], error["limit"]) == ("params.t", [0, 1])
+    assert error["message"].endswith(f"not {written}")
+
+
+@pytest.mark.parametrize("given", [None, "a", [], [1, 2]])
+def test_models_that_are_no_list_are_told_how_many_there_may_be(who, given):
+    errors = refusal(who["alice"], {**b.merge_body([]), "params": {"strategy": "linear", "models": given}}).errors
+    assert ("params.models", [2, 32]) in [(e["field"], e["limit"]) for e in errors]

@@ -130,7 +130,7 @@ def _move_job(
         "yields": verdict.yields,
         "exit_code": how.exit_code,
         "outcome": "" if verdict.event is JobEvent.REQUEUE else verdict.outcome,
-        "error": (verdict.error or how.error)[:4000],
+        "error": "; the last time: ".join(words for words in (verdict.error, how.error) if words)[:4000],
         "epoch": job.epoch + (1 if how.outcome == "LOST" else 0),
     }
     message = how.error or verdict.error or WHY.get(how.why or attempt.why, "")
