@@ -135,6 +135,7 @@ def rounds() -> list[list[Part]]:
             Part("types", [[BIN / "mypy", "."]], gives_way=True),
             Part("browser", [pytest("tests/browser")], "chromium"),
             Part("journey: preemption", [pytest("tests/journeys/test_preemption.py")]),
+            Part("journey: several nodes", [pytest("tests/journeys/test_gang.py")]),
             Part("chaos: the short set", [[sys.executable, "-m", "tests.chaos_processes", "--short"]], "postgresql"),
         ],
     ]  # fmt: skip

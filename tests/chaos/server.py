@@ -16,9 +16,9 @@ from workers.agent.statedir import Ref
 if TYPE_CHECKING:
     from tests.chaos.house import House
 
-ACCEPTS_S = 5.0
+ACCEPTS_S = 8.0
 PERIOD_S = 10.0
-COALESCE_S = 2.0
+COALESCE_S = 3.0
 
 
 class Died(Exception):

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
 
 ENDED = ("SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED")
 STEPS = 60
-SCALE = 0.3
+SCALE = 0.4
 
 # Every rank gives its part to each step, so that a rank too few, a step too many or one lost shows in the bytes.
 RANKS = f"""
