@@ -75,7 +75,14 @@ class AttemptNode(models.Model):
 
     class Meta:
         ordering = ["attempt", "rank"]
-        constraints = [models.UniqueConstraint(fields=["attempt", "node"], name="one_part_per_node")]
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "node"], name="one_part_per_node"),
+            models.UniqueConstraint(fields=["attempt", "rank"], name="one_part_per_rank"),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True, outcome="") | (Q(ended_at__isnull=False) & ~Q(outcome="")),
+                name="a_part_that_ended_says_how",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.attempt_id} rank {self.rank}"

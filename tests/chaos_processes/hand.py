@@ -37,7 +37,7 @@ class Hand:
 
     def do(self, fault: Fault) -> tuple[str, Undo]:
         """It has happened; what exactly, and how to end it. Raises :class:`Missed` where it could not."""
-        verb, what = fault.kind.split()
+        verb, _, what = fault.kind.partition(" ")
         if fault.kind in HOLDS:
             return self._wire(fault, lambda node: [link.hold(HOLDS[fault.kind]) for link in (node.link, node.bell)])
         deed = getattr(self, f"_{verb}", None)

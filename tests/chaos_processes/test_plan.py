@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,6 +48,21 @@ def test_there_is_a_hand_for_every_kind():
     missing = [kind for kind in (*faults.KILLS, *faults.HARMS)
                if kind not in HOLDS and not hasattr(Hand, f"_{kind.split()[0]}")]  # fmt: skip
     assert missing == []
+
+
+@pytest.mark.parametrize("kind", ["hold up", "hold down", "hold both", "cut", "slow"])
+def test_a_fault_of_a_wire_is_done_to_it_and_healed_by_its_undoing(kind):
+    done: list[str] = []
+
+    def wire() -> SimpleNamespace:
+        names = ("hold", "cut", "delay", "heal")
+        return SimpleNamespace(**{name: lambda *_, name=name: done.append(name) for name in names})
+
+    house = SimpleNamespace(nodes={"node-1": SimpleNamespace(link=wire(), bell=wire())})
+    _, undo = Hand(house).do(faults.Fault(0.0, kind, "node-1"))
+    assert set(done) == {{"slow": "delay"}.get(kind, kind.split()[0])}
+    undo()
+    assert done[-2:] == ["heal", "heal"]
 
 
 def test_the_full_set_of_eight_runs_has_200_kills():

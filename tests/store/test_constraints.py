@@ -7,7 +7,7 @@ import uuid
 import pytest
 from django.db import IntegrityError, transaction
 
-from scheduling.models import Allocation, Attempt, Gpu, Job, Level, PreemptionRule, Project, Queue
+from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job, Level, Node, PreemptionRule, Project, Queue
 from scheduling.store import load, seed
 from tests import builders as b
 
@@ -82,3 +82,16 @@ def test_a_rule_that_has_come_to_go_upwards_is_not_followed():
     rule = PreemptionRule.objects.get(preemptor__name="Realtime")
     Level.objects.filter(pk=rule.victim_id).update(value=rule.preemptor.value)
     assert [each.victim_level for each in load.policy_of().preemption if each.queue == "inference"] == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"outcome": "LOST"}, {"ended_at": b.NOON}, {"rank": 0}],
+    ids=["an outcome without an end", "an end without an outcome", "two of one rank"],
+)
+def test_a_part_of_an_attempt_has_its_rank_and_says_how_it_ended(wrong):
+    run, _ = running_attempt()
+    b.node("n2")
+    part = {"attempt_id": run.attempt, "node": Node.objects.get(name="n2"), "rank": 1}
+    refused(lambda: AttemptNode.objects.create(**{**part, **wrong}))
+    AttemptNode.objects.create(**part)
