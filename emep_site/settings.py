@@ -144,7 +144,8 @@ if _DATABASE_URL:
             "leave it out for the embedded database"
         )
     if DATABASES["default"]["ENGINE"].endswith("postgresql"):
-        DATABASES["default"] |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+        # Each request has a thread of its own here, so a kept connection would only wait for its thread's end.
+        DATABASES["default"] |= {"CONN_MAX_AGE": 0}
 else:
     DATABASES = {
         "default": {

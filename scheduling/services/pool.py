@@ -6,7 +6,8 @@ import hashlib
 import math
 import re
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -157,10 +158,32 @@ def heartbeat(node: str, message: Mapping[str, Any], now: datetime) -> dict[str,
         tests = []
     else:
         tests = health.judge(node, Report(boot, seq, samples, said), now)
-    answers = [report(node, r, now) for r in reports]
+    answers = _answers(node, reports, now)
     if said["leaving"]:
         notify.ring(parts.stop_together(node, grace_s=timings().grace_s, now=now))
     return {"desired": dispatch.desired(node, now), "canary": tests, "answers": answers}
+
+
+def _answers(node: str, reports: Sequence[Mapping[str, Any]], now: datetime) -> list[dict[str, Any]]:
+    """The answers to as many of the reports as there is time for, at least one; the agent tells the rest again.
+
+    After ``retry_s`` it would repeat all of them, and both messages would then wait for the same rows. What an
+    attempt is refused once in a message it is refused for the rest of it, its end excepted.
+    """
+    until = time.monotonic() + timings().retry_s / 3
+    refused: dict[tuple[str, str], dict[str, Any]] = {}
+    answers: list[dict[str, Any]] = []
+    for each in reports:
+        if answers and time.monotonic() > until:
+            break
+        whose = (str(each.get("attempt")), str(each.get("epoch")))
+        if whose in refused and each.get("type") != "finished":
+            answers.append({**refused[whose], "n": each.get("n", 0)})
+            continue
+        answers.append(report(node, each, now))
+        if answers[-1].get("code") == "stale_epoch":
+            refused[whose] = answers[-1]
+    return answers
 
 
 def _objects(value: Any) -> bool:
