@@ -9,13 +9,18 @@ import pytest
 HASHER = "django.contrib.auth.hashers.MD5PasswordHasher"
 
 
+@pytest.fixture(scope="session")
+def nothing_collected(tmp_path_factory) -> Path:
+    """An empty place for static files: one that is missing is warned of."""
+    return tmp_path_factory.mktemp("static")
+
+
 @pytest.fixture(autouse=True)
-def artifact_dir(tmp_path: Path, settings, monkeypatch) -> Path:
+def artifact_dir(tmp_path: Path, nothing_collected: Path, settings, monkeypatch) -> Path:
     """Each test has its own artifact store (never flushed to the disk: no test here loses power)."""
     monkeypatch.setattr("scheduling.services.artifact_files.os.fsync", lambda _: None)
     settings.ARTIFACT_DIR = tmp_path / "artifacts"
-    settings.STATIC_ROOT = tmp_path / "static"  # nothing was collected; a place that is missing is warned of
-    settings.STATIC_ROOT.mkdir(exist_ok=True)
+    settings.STATIC_ROOT = nothing_collected
     # every test client would read all static files anew; the tests of static files bring theirs
     settings.WHITENOISE_USE_FINDERS = False
     settings.PASSWORD_HASHERS = [HASHER]

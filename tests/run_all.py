@@ -25,7 +25,9 @@ from tests import throwaway
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 DATABASE_TESTS = [
-    *("tests/store", "tests/services", "tests/api", "tests/feed"),
+    # The doors' tests that list, search, page and wait; their others meet no query that these and the services' don't.
+    *("tests/store", "tests/services", "tests/feed"),
+    *(f"tests/api/test_{name}.py" for name in ("jobs", "artifacts", "pool", "nodes", "wait", "plan", "access")),
     *("tests/checker/test_program.py", "tests/site/test_commands.py"),
 ]
 SEPARATE = ["tests/browser", "tests/journeys"]
@@ -136,7 +138,6 @@ def rounds() -> list[list[Part]]:
             Part("browser", [pytest("tests/browser")], "chromium"),
             Part("journey: preemption", [pytest("tests/journeys/test_preemption.py")]),
             Part("journey: several nodes", [pytest("tests/journeys/test_gang.py")]),
-            Part("chaos: the short set", [[sys.executable, "-m", "tests.chaos_processes", "--short"]], "postgresql"),
         ],
     ]  # fmt: skip
 

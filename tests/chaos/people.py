@@ -32,7 +32,7 @@ class Wish:
 
 def wish(dice: random.Random, number: int) -> Wish:
     """Some job: on one GPU or several nodes, of any level, that behaves one way or another when asked to stop."""
-    plan = Plan(dice.randrange(20, 130), dice.choice([20, 40, 80]), 1 + 20 * dice.random(), dice.choice(MANNERS))
+    plan = Plan(dice.randrange(20, 110), dice.choice([20, 40, 80]), 1 + 20 * dice.random(), dice.choice(MANNERS))
     level = dice.choice(["Low", "Low", "Low", "Normal", "High", "Critical", "Critical"])
     shape = dice.choice([{"gpu_count": 1}, {"gpu_count": 2}, {"gpu_count": 2, "nvlink_required": True},
                          {"node_count": 2, "gpus_per_node": 1}, {"node_count": 3, "gpus_per_node": 2}])  # fmt: skip
@@ -66,7 +66,10 @@ class People:
         except Down:
             house.clock.after(1 + 3 * house.dice.random(), lambda: self._submit(wanted))
             return
-        assert isinstance(answer, Accepted), answer
+        if not isinstance(answer, Accepted):  # the nodes that it needs have not joined yet
+            assert {error["code"] for error in answer.errors} <= {"no_capacity", "no_node"}, answer
+            house.clock.after(10.0, lambda: self._submit(wanted))
+            return
         wanted.job = str(answer.job_id)
         house.tell("acknowledged", job=wanted.job, epoch=0, pid=0, user="admin", key=wanted.name)
 

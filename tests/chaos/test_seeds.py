@@ -11,7 +11,7 @@ from tests.chaos.house import story
 pytestmark = pytest.mark.django_db(transaction=True)
 
 FIRST = int(os.environ.get("EMEP_CHAOS_FIRST", "0"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("EMEP_CHAOS_SEEDS", "50")))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("EMEP_CHAOS_SEEDS", "8")))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -110,7 +110,7 @@ def test_the_end_of_the_grace_is_not_enforced_on_it_before_the_scheduler_has_dec
 
 def test_of_one_that_a_node_has_left_the_end_of_the_grace_is_enforced():
     made, _ = world()
-    Attempt.objects.get(pk=made.victim.attempt).nodes.update(ended_at=b.later(110))
+    Attempt.objects.get(pk=made.victim.attempt).nodes.update(ended_at=b.later(110), outcome="LOST")
     assert deadlines.enforce(b.later(OVER)) == ["n1"]
 
 
