@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -347,7 +348,8 @@ def test_what_saving_and_resuming_takes_is_measured_and_expected_of_others_of_th
     assert (attempt.save_s, attempt.restore_s) == (50, 20)
 
 
-def test_the_time_of_resuming_is_given_back_as_lost_to_what_made_it_resume():
+def resuming() -> tuple[b.Running, Callable[[float], None]]:
+    """A victim that saved at step 7 runs again since 134; calling the second lets it reach step 8 at that second."""
     world = World()
     job = world.evicted()
     world.leaves(130, checkpoint=world.saves(129), step=7)
@@ -358,7 +360,13 @@ def test_the_time_of_resuming_is_given_back_as_lost_to_what_made_it_resume():
     pool.claim("n1", run.attempt, run.epoch, b.later(133))
     told = {"attempt": run.attempt, "epoch": run.epoch}
     b.beat("n1", now=b.later(134), reports=[{"type": "started", "pid": 1, **told}])
-    b.beat("n1", now=b.later(143), reports=[{"type": "progress", "step": 8, "total": 10, **told}])
+    progress = {"type": "progress", "step": 8, "total": 10, **told}
+    return run, lambda seconds: b.beat("n1", now=b.later(seconds), reports=[progress])
+
+
+def test_the_time_of_resuming_is_given_back_as_lost_to_what_made_it_resume():
+    run, gets_on = resuming()
+    gets_on(143)
     b.finished(run, "SUCCEEDED", now=b.later(200))
     lost = LostWork.objects.get(attempt_id=run.attempt)
     assert (lost.cause, lost.redo_since, lost.gpu_ms) == ("preempt", None, 4 * 10_000)
@@ -366,18 +374,9 @@ def test_the_time_of_resuming_is_given_back_as_lost_to_what_made_it_resume():
 
 
 def test_time_in_which_it_resumed_and_was_asked_to_stop_again_is_given_back_once():
-    world = World()
-    job = world.evicted()
-    world.leaves(130, checkpoint=world.saves(129), step=7)
-    jobs.cancel(job, world.who["admin"], b.later(131))
-    world.tick(133)
-    again = Attempt.objects.get(job_id=world.victim.job, ended_at__isnull=True)
-    run = replace(world.victim, attempt=str(again.pk), epoch=again.epoch)
-    pool.claim("n1", run.attempt, run.epoch, b.later(133))
-    told = {"attempt": run.attempt, "epoch": run.epoch}
-    b.beat("n1", now=b.later(134), reports=[{"type": "started", "pid": 1, **told}])
-    Attempt.objects.filter(pk=again.pk).update(why="drain", asked_at=b.later(140))
-    b.beat("n1", now=b.later(143), reports=[{"type": "progress", "step": 8, "total": 10, **told}])
+    run, gets_on = resuming()
+    Attempt.objects.filter(pk=run.attempt).update(why="drain", asked_at=b.later(140))
+    gets_on(143)
     saved = b.output(run, "save", b"{}", now=b.later(149), kind="checkpoint")
     b.finished(run, "PREEMPTED", why="drain", checkpoint=saved, step=8, now=b.later(150))
     lost = LostWork.objects.get(attempt_id=run.attempt)
