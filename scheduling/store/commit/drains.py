@@ -78,11 +78,15 @@ def enforce(now: datetime, *, policy: Callable[[], Policy], grace_s: float) -> l
     live = Attempt.objects.filter(
         nodes__node__in=due, nodes__ended_at__isnull=True, ended_at__isnull=True, action="run"
     )
+    rows = list(live.order_by("job_id").values_list("pk", "nodes__node__name"))
+    if not rows:
+        return []
+    known = policy()  # once: it takes a dozen queries
     ring: list[str] = []
-    for attempt, name in live.order_by("job_id").values_list("pk", "nodes__node__name"):
+    for attempt, name in rows:
         words = f"node {name} is drained, and its deadline has passed"
         asked = Leave("drain", words, {"cause": "drain", "node": name}, grace_s=grace_s)
-        ring += leave(attempt, asked, now=now, actor="scheduler", policy=policy())
+        ring += leave(attempt, asked, now=now, actor="scheduler", policy=known)
     return ring
 
 
