@@ -14,7 +14,7 @@ from workers.secret_words import WHAT_TO_DO, holds_a_secret, names_a_secret, sec
 
 KNOWN = [
     "argv", "shell", "files", "inputs", "cwd", "env", "torchrun", "nproc", "preempt_signal", "checkpoint_exit_code",
-    "done_file", "exit_zero_after_signal",
+    "done_file", "exit_zero_after_signal", "limit_notice_s",
 ]  # fmt: skip
 MAX_WORDS = 512
 MAX_COMMAND = 32_768
@@ -22,6 +22,7 @@ MAX_ENV = 64
 MAX_VALUE = 4096
 MAX_INPUTS = 32
 MAX_NPROC = 64
+MAX_NOTICE_S = 86_400
 FILES = "files"
 SIGNALS = ("SIGTERM", "SIGUSR1", "SIGUSR2")
 AFTER_SIGNAL = ("preempted", "success")
@@ -210,7 +211,7 @@ def _ranks(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamError]]
 
 def _contract(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamError]]:
     """How the program tells its end, where it can't be taught our way."""
-    clean = {n: params[n] for n in KNOWN[-4:] if params.get(n) is not None}
+    clean = {n: params[n] for n in KNOWN[-5:] if params.get(n) is not None}
     errors = []
     for name, choices in (("preempt_signal", SIGNALS), ("exit_zero_after_signal", AFTER_SIGNAL)):
         if name in clean and clean[name] not in choices:
@@ -221,6 +222,13 @@ def _contract(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamErro
     if isinstance(code, bool) or not isinstance(code, int) or not 3 <= code <= 125:
         message = "checkpoint_exit_code must be a whole number from 3 to 125; 85 is the default"
         errors.append(ParamError("params.checkpoint_exit_code", "out_of_range", message, [3, 125]))
+    notice = clean.get("limit_notice_s", 0)
+    if isinstance(notice, bool) or not isinstance(notice, int) or not 0 <= notice <= MAX_NOTICE_S:
+        message = (
+            f"limit_notice_s is how many seconds before the end of max_duration the program gets its signal: "
+            f"a whole number from 0 to {MAX_NOTICE_S}, and at most half of max_duration counts"
+        )
+        errors.append(ParamError("params.limit_notice_s", "out_of_range", message, [0, MAX_NOTICE_S]))
     path = clean.get("done_file", "done")
     if not isinstance(path, str) or not 0 < len(path) <= 1024 or path.startswith("/") or ".." in path.split("/"):
         message = "done_file is a file in EMEP_OUTPUT_DIR, like 'done'; relative, at most 1024 letters, without '..'"

@@ -31,6 +31,7 @@ from workers.agent.messages import (
 )
 from workers.agent.outcome import DISK_QUOTA, Ending, Facts, decide
 from workers.agent.statedir import Ref
+from workers.agent.time_limit import limits
 from workers.protocol import Answer, Launch, Meeting, Outcome
 
 MAX_QUEUE = 2000
@@ -70,6 +71,7 @@ class Held:
 
     ``gone``: it ran before the node's last boot, so nothing of it can still come. ``saving``: a checkpoint is on its
     way into the store, and ``next_save`` is the newest declared since; ``closing``: the end waits for it.
+    ``declared``: it has declared a checkpoint, so it knows how to save.
     ``port`` is kept for its ranks to meet at, on the first of several nodes while it is ready.
     """
 
@@ -90,6 +92,7 @@ class Held:
     log_waiting: bool = False
     events_offset: int = 0
     events_kept: int = 0
+    declared: bool = False
     saving: bool = False
     next_save: Saved | None = None
     closing: bool = False
@@ -190,40 +193,35 @@ class Held:
 
     # ------------------------------------------------------------ time
 
-    def limits(self) -> tuple[float, float] | None:
-        """``(ask at, kill at)`` of ``max_duration``, once it runs.
-
-        The checkpoint is asked for a grace before the end, but never before half of the time: a short job would
-        otherwise be stopped at its start.
-        """
+    def _limits(self, kill_s: float) -> tuple[float, float] | None:
+        """``(ask at, kill at)`` of ``max_duration``, once it runs."""
         if self.started_at is None or self.launch is None or self.phase not in ALIVE:
             return None
-        whole = self.launch["remaining_s"]
-        return self.started_at + whole - min(self.launch["grace_s"], whole / 2), self.started_at + whole
+        return limits(self.launch, self.started_at, declared=self.declared, kill_s=kill_s)
 
-    def due(self) -> list[float]:
+    def due(self, kill_s: float) -> list[float]:
         """The times at which :meth:`pass_time` may have something to do."""
         times: list[float] = []
         if self.phase in ALIVE and not self.killed:
-            limits = self.limits()
-            if limits is not None:
-                times.append(limits[1] if self.stop is not None and not self.spared else limits[0])
+            limit = self._limits(kill_s)
+            if limit is not None:
+                times.append(limit[1] if self.stop is not None and not self.spared else limit[0])
             if self.stop is not None and self.stop.kill_at is not None and not self.spared:
                 times.append(self.stop.kill_at)
         return times
 
-    def pass_time(self, now: float) -> list[Command]:
-        """Enforce the grace and the time limit at ``now``."""
+    def pass_time(self, now: float, kill_s: float) -> list[Command]:
+        """Enforce the grace and the time limit at ``now``; ``kill_s`` is what a job has at least after a signal."""
         if self.phase not in ALIVE or self.killed:
             return []
-        limits = self.limits()
-        if limits is not None and now >= limits[1]:
+        limit = self._limits(kill_s)
+        if limit is not None and now >= limit[1]:
             return self.kill("time_limit", now)
         asked = self.stop if not self.spared else None
         if asked is not None and asked.kill_at is not None and now >= asked.kill_at:
             return self.kill(asked.why, now)
-        if limits is not None and now >= limits[0] and asked is None:
-            return self.ask_stop("time_limit", now, kill_at=limits[1])
+        if limit is not None and now >= limit[0] and asked is None:
+            return self.ask_stop("time_limit", now, kill_at=limit[1])
         return []
 
     # ------------------------------------------------------------ its end
@@ -351,6 +349,7 @@ class Held:
         if event.log_done and not self.log_waiting:
             self.log_done = True
             self._queue_report()
+        self.declared = self.declared or event.saved is not None
         return self.save(event.saved) if event.saved is not None else []
 
     def _queue_report(self) -> None:

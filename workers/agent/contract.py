@@ -38,6 +38,17 @@ def contract_of(launch: Launch | None) -> Contract:
     )
 
 
+def saves_by_itself(launch: Launch) -> bool:
+    """Whether its kind saves at a signal: the built-in ones do, of a program nothing is known."""
+    return launch["argv"] is None and launch["kind"] != COMMAND
+
+
+def limit_notice_of(launch: Launch) -> float | None:
+    """How long before the end of ``max_duration`` it wants the signal, in seconds; None: it does not say."""
+    asked = launch["params"].get("limit_notice_s") if launch["kind"] == COMMAND else None
+    return float(asked) if asked is not None else None
+
+
 def processes_of(launch: Launch) -> int:
     """How many processes torchrun starts on this node: as asked, else one a GPU; 1 without torchrun."""
     params = launch["params"]

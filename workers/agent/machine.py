@@ -93,7 +93,7 @@ class Machine:
         if any(held.phase in LEASED for held in self.attempts.values()) and not self.clock.over(now):
             due.append(self.clock.deadline)
         for held in self.attempts.values():
-            due += held.due()
+            due += held.due(self.timings.kill_s)
         if self.flight is None:
             due.append(max(self.try_at, min(self.health_at, self._tell_at())) if self.registered else self.try_at)
         return max(0.0, min(due) - now)
@@ -116,7 +116,7 @@ class Machine:
                 if held.phase in LEASED:
                     commands += held.ask_stop("lost", now, kill_at=now + self.timings.kill_s)
         for held in list(self.attempts.values()):
-            commands += held.pass_time(now)
+            commands += held.pass_time(now, self.timings.kill_s)
         return commands
 
     def _leave(self, now: float) -> list[m.Command]:

@@ -94,7 +94,7 @@ def decide(end: Exit, facts: Facts, *, asked: str | None, contract: Contract | N
     if asked == "cancel":
         return Ending(Outcome.CANCELLED, _manner(end, confirmed))
     if asked == "time_limit":
-        words = facts.error_message or "it ran for its whole max_duration; ask for more, or retry from the checkpoint"
+        words = facts.error_message or _out_of_time(confirmed)
         return Ending(Outcome.TIMED_OUT, _manner(end, confirmed), words, checkpoint=confirmed, clean=in_order)
     return Ending(Outcome.PREEMPTED, _manner(end, confirmed), checkpoint=True, clean=in_order)
 
@@ -115,6 +115,12 @@ def _manner(end: Exit, confirmed: bool) -> str:
     if end.cause != "exit":
         return "grace exceeded"
     return "confirmed" if confirmed else "unconfirmed"
+
+
+def _out_of_time(saved: bool) -> str:
+    if saved:
+        return "its max_duration came to its end, so it was asked to save, and did; a retry goes on from there"
+    return "its max_duration came to its end; ask for more, or save checkpoints, from which a retry goes on"
 
 
 def _lost_words(end: Exit) -> str:

@@ -17,6 +17,7 @@ from workers.agent.launch import PACKAGE_ROOT
 from workers.agent.messages import StopAsked
 from workers.agent.outcome import Exit
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, lock, read_json, ring, write_json
+from workers.agent.tail import read_facts
 from workers.protocol import Launch
 
 KEEPER_START_S = 5.0
@@ -139,6 +140,7 @@ class Processes:
             one.phase, one.report = Phase.FINISHED, report
         elif born is not None:
             one.phase, one.started_at = Phase.RUNNING, born[1]
+            one.declared = read_facts(directory / "events.jsonl", stop_offset=None).last_path is not None
             one.add({"type": "started", "pid": born[0]})  # told again: the first telling may have been lost
         elif (directory / "pid.json").exists() or (directory / "status.json").exists():
             one.phase = Phase.STARTING  # it has run, or could not: the keeper's status says how it ended

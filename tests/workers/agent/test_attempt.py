@@ -8,7 +8,6 @@ from tests.workers.agent.world import (
     SILENT,
     T,
     World,
-    drive,
     finished,
     of,
     ring,
@@ -163,31 +162,6 @@ def test_another_epoch_of_a_held_attempt_is_another_run() -> None:
     commands = world.beat(run(Ref("a1", 2)))
     assert of(commands, m.Kill) == [m.Kill(REF)]
     assert of(commands, m.Claim) == [m.Claim(Ref("a1", 2))]
-
-
-# ---------------------------------------------------------------- time limit
-
-
-def test_a_checkpoint_is_asked_for_a_grace_before_the_time_limit_and_the_kill_comes_at_it() -> None:
-    world = World().running(remaining_s=30.0, grace_s=10.0)
-    world.tell(m.Tick())
-    drive(world, 19.9)
-    assert world.count(m.AskStop) == []
-    drive(world, 20.0)
-    assert [c.stop.why for c in world.count(m.AskStop)] == ["time_limit"]
-    drive(world, 29.9)
-    assert world.count(m.Kill) == []
-    drive(world, 30.0)
-    assert world.count(m.Kill) == [m.Kill(REF)]
-    assert of(world.ends(Exit(signal=9, cause="kill")), m.StoreFinished)[0].report["outcome"] == "TIMED_OUT"
-
-
-def test_a_job_shorter_than_its_grace_is_not_stopped_before_half_its_time() -> None:
-    world = World().running(remaining_s=30.0, grace_s=120.0)
-    drive(world, 14.9)
-    assert world.count(m.AskStop) == []
-    drive(world, 15.0)
-    assert len(world.count(m.AskStop)) == 1
 
 
 # ---------------------------------------------------------------- reports and the end

@@ -104,6 +104,11 @@ def test_a_checkpoint_is_taken_where_a_later_run_may_resume(asked: str | None, e
     assert decide(end, Facts(), asked=asked).checkpoint is wanted
 
 
+@pytest.mark.parametrize(("end", "advice"), [(Exit(85), "goes on from there"), (Exit(signal=15), "ask for more")])
+def test_a_job_out_of_time_is_told_what_helps(end: Exit, advice: str) -> None:
+    assert advice in decide(end, Facts(), asked="time_limit").error
+
+
 def test_a_failure_names_the_jobs_own_error_and_the_exit() -> None:
     facts = Facts(error_code="nan", error_message="loss is NaN")
     assert decide(Exit(3), facts, asked=None).error == "nan: loss is NaN (exit code 3)"

@@ -14,8 +14,9 @@ from workers.agent.statedir import StateDir, write_json
 
 
 def restarted(started_at: float) -> World:
-    """An agent, begun at 1000, that found a job with 30 s of time and 10 s of grace which had started then."""
-    held = Held(REF, Phase.RUNNING, launch=launch_of(remaining_s=30.0, grace_s=10.0), started_at=started_at)
+    """An agent, begun at 1000, that found a job with 30 s of time, the last 10 to save in, which had started then."""
+    launch = launch_of(remaining_s=30.0, params={"limit_notice_s": 10})
+    held = Held(REF, Phase.RUNNING, launch=launch, started_at=started_at)
     world = World([held], deadline=1040.0).registered()
     world.beat(run())
     return world
@@ -46,7 +47,21 @@ def test_the_start_is_the_one_the_keeper_wrote_down(tmp_path: Path) -> None:
     state.of(REF).mkdir()
     write_json(state.of(REF) / "launch.json", launch_of())
     processes = Processes(state)
+    (state.of(REF) / "events.jsonl").write_text("")
     write_json(state.of(REF) / "pid.json", {"pid": 7, "start": 1, "at": 985.25, "boot_id": processes.boot})
     for _ in range(2):  # and each agent after it
         (held,) = Processes(state).found()
         assert (held.phase, held.started_at) == (Phase.RUNNING, 985.25)
+
+
+def test_that_it_has_declared_a_checkpoint_is_known_to_the_agent_after(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    state.of(REF).mkdir()
+    write_json(state.of(REF) / "launch.json", launch_of())
+    processes = Processes(state)
+    write_json(state.of(REF) / "pid.json", {"pid": 7, "start": 1, "at": 985.25, "boot_id": processes.boot})
+    said = []
+    for line in ('{"type": "progress", "step": 1}', '{"type": "checkpoint", "step": 2, "path": "two"}'):
+        (state.of(REF) / "events.jsonl").write_text(f"{line}\n")
+        said += [held.declared for held in processes.found()]
+    assert said == [False, True]

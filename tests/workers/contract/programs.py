@@ -79,7 +79,7 @@ for step in range(10_000):
     if job.should_stop():
         with job.checkpoint(step + 1) as directory:
             (directory / "total").write_text(f"{int(total)} of {dist.get_world_size()} ranks at {step + 1}")
-        print("rank", dist.get_rank(), "leaves at", step + 1, flush=True)
+        print(f"rank {dist.get_rank()} leaves at {step + 1}\\n", end="", flush=True)  # in one write: both share a log
         job.exit_checkpointed()
     time.sleep(0.01)
 """
@@ -93,7 +93,7 @@ import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 total = torch.tensor([dist.get_rank() + 1.0])
 dist.all_reduce(total)
-print("rank", dist.get_rank(), "of", dist.get_world_size(), "has", int(total), flush=True)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()} has {int(total)}", flush=True)
 job.progress(1, 1)
 job.done()
 dist.destroy_process_group()

@@ -18,7 +18,7 @@ def test_a_whole_command_is_taken_as_it_is() -> None:
         "inputs": {"base": "m"},
         "cwd": "input/files", "env": {"LR": "0.1", "TOKENIZERS_PARALLELISM": "false"}, "torchrun": True, "nproc": 2,
         "preempt_signal": "SIGUSR1", "checkpoint_exit_code": 99, "done_file": "done",
-        "exit_zero_after_signal": "success",
+        "exit_zero_after_signal": "success", "limit_notice_s": 90,
     }  # fmt: skip
     assert check_params("command", asked) == (asked, [])
 
@@ -88,6 +88,8 @@ def test_a_shell_line_of_one_command_is_taken(line: str) -> None:
         ({**PLAIN, "torchrun": True, "nproc": MAX_NPROC + 1}, "params.nproc", "out_of_range", [1, MAX_NPROC]),
         ({**PLAIN, "preempt_signal": "SIGKILL"}, "params.preempt_signal", "unknown_value",
          ["SIGTERM", "SIGUSR1", "SIGUSR2"]),
+        ({**PLAIN, "limit_notice_s": -1}, "params.limit_notice_s", "out_of_range", [0, 86_400]),
+        ({**PLAIN, "limit_notice_s": "90s"}, "params.limit_notice_s", "out_of_range", [0, 86_400]),
         ({**PLAIN, "exit_zero_after_signal": "maybe"}, "params.exit_zero_after_signal", "unknown_value",
          ["preempted", "success"]),
         ({**PLAIN, "checkpoint_exit_code": 137}, "params.checkpoint_exit_code", "out_of_range", [3, 125]),
