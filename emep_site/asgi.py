@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "emep_site.settings")
@@ -15,11 +16,12 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.urls import path  # noqa: E402
 
 from emep_site import liveness  # noqa: E402
+from scheduling.api.at_work import AtWork  # noqa: E402
 from scheduling.feed.consumers import FeedConsumer  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": http,
+        "http": AtWork(http, most=settings.REQUESTS_AT_WORK),
         "websocket": AllowedHostsOriginValidator(
             AuthMiddlewareStack(URLRouter([path("ws/feed/", FeedConsumer.as_asgi())]))
         ),

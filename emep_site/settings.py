@@ -74,6 +74,11 @@ SECRET_KEY = _secret_key()
 HOST = env.str("EMEP_HOST", default="127.0.0.1")
 PORT = whole("EMEP_PORT", 8000)
 PUBLIC_URL = env.str("EMEP_URL", default=f"http://{HOST}:{PORT}").rstrip("/")
+# Of nodes and of people each. A request at work has a database connection: the server of the database must allow twice
+# this for each web process, and some for the scheduler and Celery.
+REQUESTS_AT_WORK = whole("EMEP_REQUESTS_AT_WORK", 20)
+if REQUESTS_AT_WORK < 1:
+    raise ImproperlyConfigured(f"EMEP_REQUESTS_AT_WORK must be 1 or more, not {REQUESTS_AT_WORK}")
 ALLOWED_HOSTS = env.list("EMEP_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]", HOST])
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL.startswith("https://") else []
 SECURE = PUBLIC_URL.startswith("https://")

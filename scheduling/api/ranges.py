@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.utils.http import content_disposition_header, parse_etags
 
 from scheduling.api.problems import Problem
+from scheduling.store.queries.changes import let_go
 
 CHUNK = 256 * 1024
 ONE_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
@@ -83,7 +84,11 @@ def file_response(request: HttpRequest, file: BinaryIO, span: Span, headers: dic
         return HttpResponse(status=status, headers=headers, content_type="application/octet-stream")
     file.seek(span.start)
     # A plain iterator would be read to its end in memory by the async handler, and the other way round.
-    pieces = _later(file, span) if isinstance(request, ASGIRequest) else _now(file, span)
+    if isinstance(request, ASGIRequest):
+        let_go()  # a slow client may read for hours
+        pieces: AsyncIterator[bytes] | Iterator[bytes] = _later(file, span)
+    else:
+        pieces = _now(file, span)
     response = StreamingHttpResponse(pieces, status=status, headers=headers, content_type="application/octet-stream")
     response._resource_closers.append(file.close)  # type: ignore[attr-defined]
     return response

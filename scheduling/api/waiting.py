@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from django.db import DatabaseError
 from django.http import HttpResponse
 
+from scheduling.api.at_work import resting
 from scheduling.store.queries.changes import Tail, let_go
 
 log = structlog.get_logger(__name__)
@@ -138,8 +139,9 @@ async def answer_when(
             if left <= 0 or answer.status_code != 200 or enough(answer.data):  # type: ignore[attr-defined]
                 return answer
             await sync_to_async(let_go)()
-            await ear.wait(left)
-            await asyncio.sleep(max(0.0, min(looked + SETTLE_S, deadline) - clock()))
+            async with resting():
+                await ear.wait(left)
+                await asyncio.sleep(max(0.0, min(looked + SETTLE_S, deadline) - clock()))
     finally:
         switchboard.leave(ear)
 

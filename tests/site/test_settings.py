@@ -27,6 +27,7 @@ def up(**env: str) -> tuple[int, str]:
         ("EMEP_PORT", "80.5", "EMEP: EMEP_PORT must be a whole number, not 80.5"),
         ("EMEP_PORT", "70000", "EMEP: EMEP_PORT must be 1 to 65535, not 70000"),
         ("EMEP_TIME_SCALE", "0", "EMEP: EMEP_TIME_SCALE must be above 0 and at most 10"),
+        ("EMEP_REQUESTS_AT_WORK", "0", "EMEP: EMEP_REQUESTS_AT_WORK must be 1 or more, not 0"),
         ("EMEP_TICK_S", "nan", "EMEP: EMEP_TICK_S must be a number, not 'nan'"),
     ],
 )
