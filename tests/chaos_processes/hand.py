@@ -11,7 +11,7 @@ import psutil
 
 from tests.chaos_processes.database import FAST, IMMEDIATE
 from tests.chaos_processes.faults import JUMPS_S, Fault
-from tests.chaos_processes.house import House
+from tests.chaos_processes.house import STANDBY, House
 from tests.chaos_processes.link import DOWN, UP
 from tests.chaos_processes.node import Node
 from tests.chaos_processes.programs import Program
@@ -144,6 +144,8 @@ class Hand:
         return self._house.nodes[fault.node]
 
     def _program(self, fault: Fault, what: str) -> Program:
+        if what == "scheduler" and fault.lot < 0.5:
+            what = STANDBY
         return self._house.programs.all[f"{what}-{fault.node}" if what in ("agent", "keeper") else what]
 
     def _a_job(self, fault: Fault) -> tuple[Node, psutil.Process]:

@@ -29,6 +29,7 @@ from tests.journeys.house import ROOT
 TEMPLATE = "emep_template"
 INSIDE = (Path(__file__).parent / "inside", Path(truth.__file__).parent / "inside")
 STORE = "768m"
+STANDBY = "standby"  # a second scheduler: one of the two leads
 KEPT = ("secret_key", "demo.json", "static")
 
 
@@ -89,6 +90,7 @@ class House:
         commands: dict[str, Sequence[str | Path]] = {"broker": [server, *keeps_nothing]}
         chosen = programs.of(base=ROOT, host="127.0.0.1", port=self.web, broker=None, nodes=[], grace_s=0.0)
         commands |= {program.name: program.command for program in chosen}
+        commands[STANDBY] = commands["scheduler"]
         (self.home / "logs").mkdir()
         for name, command in commands.items():
             self.programs.add(Program(name, command, env, self.home / "logs" / f"{name}.log"))
