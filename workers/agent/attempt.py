@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from workers.agent.contract import contract_of
 from workers.agent.final_report import final_report
 from workers.agent.messages import (
     Abort,
@@ -16,8 +14,11 @@ from workers.agent.messages import (
     Command,
     Drop,
     Exited,
+    GpusLooked,
     Kill,
     LogAcknowledged,
+    LookAtGpus,
+    Note,
     OverQuota,
     Publish,
     Saved,
@@ -29,9 +30,11 @@ from workers.agent.messages import (
     StoreFinished,
     Tailed,
 )
-from workers.agent.outcome import DISK_QUOTA, Ending, Facts, decide
+from workers.agent.outcome import DISK_QUOTA, Ending, Facts
+from workers.agent.release import Release
 from workers.agent.statedir import Ref
 from workers.agent.time_limit import limits
+from workers.agent.verdict import verdict
 from workers.protocol import Answer, Launch, Meeting, Outcome
 
 MAX_QUEUE = 2000
@@ -73,6 +76,7 @@ class Held:
     way into the store, and ``next_save`` is the newest declared since; ``closing``: the end waits for it.
     ``declared``: it has declared a checkpoint, so it knows how to save.
     ``port`` is kept for its ranks to meet at, on the first of several nodes while it is ready.
+    ``release``: it has ended, and its GPUs are looked at until they are free; ``unproved``: they did not answer.
     """
 
     ref: Ref
@@ -98,6 +102,8 @@ class Held:
     closing: bool = False
     over: OverQuota | None = None
     port: int = 0
+    release: Release | None = None
+    unproved: bool = False
 
     @property
     def wire_state(self) -> str:
@@ -201,7 +207,7 @@ class Held:
 
     def due(self, kill_s: float) -> list[float]:
         """The times at which :meth:`pass_time` may have something to do."""
-        times: list[float] = []
+        times = [self.release.look_at] if self.release is not None else []
         if self.phase in ALIVE and not self.killed:
             limit = self._limits(kill_s)
             if limit is not None:
@@ -212,6 +218,8 @@ class Held:
 
     def pass_time(self, now: float, kill_s: float) -> list[Command]:
         """Enforce the grace and the time limit at ``now``; ``kill_s`` is what a job has at least after a signal."""
+        if self.release is not None and self.launch is not None and self.release.looking(now):
+            return [LookAtGpus(self.ref, tuple(self.launch["gpus"]))]
         if self.phase not in ALIVE or self.killed:
             return []
         limit = self._limits(kill_s)
@@ -226,44 +234,42 @@ class Held:
 
     # ------------------------------------------------------------ its end
 
-    def ended(self, event: Exited) -> list[Command]:
-        """Its processes are gone: judge the end, then upload what it calls for, or finish."""
+    def ended(self, event: Exited, now: float, *, free_within_s: float | None) -> list[Command]:
+        """Its processes are gone: see its GPUs free, judge the end, then upload what it calls for, or finish.
+
+        ``free_within_s`` is how long the GPUs are waited for; None where nobody can look at them.
+        """
         if self.phase not in ALIVE:
             return []
         if self.dropped:
             return [Drop(self.ref)]
         self.exited = event
-        self.ending = decide(
-            event.exit, self._facts(event), asked=self._asked(event), contract=contract_of(self.launch)
-        )
         self.phase = Phase.PUBLISHING
+        if free_within_s is None or self.launch is None or not self.launch["gpus"] or not event.exit.clean:
+            return self._judge(event)
+        self.release = Release.begun(now, free_within_s)
+        return [LookAtGpus(self.ref, tuple(self.launch["gpus"]))]
+
+    def looked(self, event: GpusLooked, now: float) -> list[Command]:
+        """Its GPUs are free, or they are looked at again until the wait is over: then it goes on with what is known.
+
+        A GPU that does not answer is judged by its checks, which the server hears of together with this end.
+        """
+        if self.release is None or self.exited is None:
+            return []
+        if (event.left or event.silent) and self.release.again(now):
+            return []
+        self.release = None
+        self.unproved = bool(event.silent)
+        if event.left:
+            self.exited = replace(self.exited, exit=replace(self.exited.exit, clean=False, left=event.left))
+        notes = [Note(f"{self.ref.name}: {words}") for words in (event.left, event.silent) if words]
+        return [*notes, *self._judge(self.exited)]
+
+    def _judge(self, event: Exited) -> list[Command]:
+        self.ending = verdict(event, launch=self.launch, stop=self.stop, spared=self.spared, over=self.over)
         self.closing = self.saving and self.ending.outcome in _MAY_RESUME
         return [] if self.closing else self._close(self.ending, event.facts)
-
-    def _asked(self, event: Exited) -> str | None:
-        """Why it was asked to stop, as far as its end is by that: one that was let run on may end as it likes.
-
-        What it does within its grace, or by the signal itself, still comes of having been asked.
-        """
-        stop = self.stop
-        if stop is None or not self.spared:
-            return stop.why if stop is not None else None
-        if event.exit.exit_code == 0:
-            return None
-        terms = contract_of(self.launch)
-        died = event.exit.signal == signal.Signals[terms.preempt_signal]
-        by_signal = died or event.exit.exit_code == terms.checkpoint_exit_code
-        grace = self.launch["grace_s"] if self.launch is not None else 0.0
-        return stop.why if by_signal or event.exit.at <= stop.at + grace else None
-
-    def _facts(self, event: Exited) -> Facts:
-        if self.over is None:
-            return event.facts
-        words = (
-            f"it took {self.over.used} bytes of disk, the node's limit for one job is {self.over.limit} "
-            "(job_disk_bytes): write less, keep fewer checkpoints, or ask an operator to raise it"
-        )
-        return replace(event.facts, error_message=words)
 
     def _close(self, ending: Ending, facts: Facts) -> list[Command]:
         """Upload what the ending calls for, or finish."""

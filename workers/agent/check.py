@@ -8,8 +8,10 @@ import pwd
 import shutil
 import socket
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, TextIO
 
+from workers.agent.cgroup_check import cgroup_check
 from workers.agent.client import Api, CallFailed
 from workers.agent.devices import Devices, DevicesError, Poller, trouble
 from workers.agent.messages import FailureKind
@@ -27,7 +29,8 @@ def check(settings: Settings, open_devices: Opener, out: TextIO) -> int:
     A line that begins with ``!`` is a warning: the node is fit for jobs of its own, but not for others.
     """
     bad = 0
-    for good, line in (*_state(settings), *_server(settings), *_gpus(settings, open_devices), *_user(settings)):
+    looks = (_state(settings), _cgroup(settings), _server(settings), _gpus(settings, open_devices), _user(settings))
+    for good, line in chain.from_iterable(looks):
         out.write(f"{'ok ' if good else 'BAD'} {line}\n")
         bad += not good
     reachable, line = _address(settings)
@@ -61,6 +64,14 @@ def _state(settings: Settings) -> Iterator[tuple[bool, str]]:
     yield True, f"keeper: {'runs' if alive else 'none yet; the agent starts one'}; attempts: {len(state.refs())}"
 
 
+def _cgroup(settings: Settings) -> Iterator[tuple[bool, str]]:
+    try:
+        wrong, words = cgroup_check(settings)
+    except OSError:
+        return  # said of the state directory already
+    yield not wrong, wrong or f"cgroup: {words}"
+
+
 def _server(settings: Settings) -> Iterator[tuple[bool, str]]:
     try:
         api = Api(settings.server, settings.token(), timeout_s=DEADLINE_S)
@@ -88,6 +99,8 @@ def _gpus(settings: Settings, open_devices: Opener) -> Iterator[tuple[bool, str]
         return
     rows = devices.inventory()
     yield bool(rows), f"gpus: {len(rows)} {'simulated' if devices.simulated else 'real'}"
+    for line in devices.left_out():
+        yield False, line
     samples = {s["uuid"]: s for s in Poller(devices, [gpu["uuid"] for gpu in rows]).collect(DEADLINE_S)}
     for gpu in rows:
         wrong = trouble(samples[gpu["uuid"]])

@@ -13,6 +13,7 @@ from typing import Any
 
 from workers.agent import messages as m
 from workers.agent.bell import poll_bell
+from workers.agent.cgroup_check import cgroup_check
 from workers.agent.check import check
 from workers.agent.client import Api
 from workers.agent.devices import Devices, DevicesError
@@ -64,6 +65,9 @@ def main(argv: list[str]) -> int:
         if options.check:
             return check(settings, open_devices, sys.stdout)
         token = settings.token()
+        wrong, _ = cgroup_check(settings)
+        if wrong:
+            raise BadSettings(wrong)
         devices, node = open_devices(settings)
     except (BadSettings, DevicesError) as problem:
         sys.stderr.write(f"{problem}\n")

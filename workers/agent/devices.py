@@ -25,13 +25,25 @@ class Trial:
     environment: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What is on a GPU: ``memory_mib`` in use (None: the board can't tell), and the processes that compute on it."""
+
+    memory_mib: int | None
+    pids: tuple[int, ...] = ()
+
+
 class Devices(Protocol):
-    """What the agent asks of its GPUs. ``sample`` and ``occupied`` may hang; everything else answers at once."""
+    """What the agent asks of its GPUs. ``sample``, ``use`` and ``occupied`` may hang; all else answers at once."""
 
     simulated: bool
 
     def inventory(self) -> list[GpuDescription]:
-        """Every GPU the node has, in order of index."""
+        """Every GPU the node has for jobs, in order of index."""
+        ...
+
+    def left_out(self) -> list[str]:
+        """GPUs that are seen and are not for jobs, each in words: which one, why, and what to do."""
         ...
 
     def sample(self, uuid: str) -> GpuSample:
@@ -44,6 +56,10 @@ class Devices(Protocol):
 
     def boots(self) -> int:
         """How often the node was booted since the agent's start: 0 but for simulated ones."""
+        ...
+
+    def use(self, uuid: str) -> Use:
+        """What is on the GPU at this moment. Raises :class:`DevicesError` when it doesn't answer."""
         ...
 
     def occupied(self, uuid: str) -> str:

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from workers.agent.devices import DevicesError, Trial
+from workers.agent.devices import DevicesError, Trial, Use
+from workers.agent.devices_release import SLACK_MIB
 from workers.protocol import GpuDescription, GpuSample
 
 log = logging.getLogger("emep.agent")
@@ -22,8 +23,6 @@ MIB = 2**20
 P2P_NVLINK = 2
 P2P_OK = 0
 RECOVERY_ACTION_FIELD = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
-# So much may be in use above what an idle board was seen with: the driver's own, never a job's.
-IDLE_SLACK_MIB = 256
 # A program in a loop can raise the same Xid a thousand times a second.
 MAX_WAITING_XIDS = 64
 UNSUPPORTED = (
@@ -33,6 +32,8 @@ UNSUPPORTED = (
     pynvml.NVML_ERROR_NO_PERMISSION,
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
 )
+# A process sees one slice of a board at most, so jobs that are given whole GPUs can't be given slices for them (C-12).
+MIG_WORDS = "MIG mode is on, and slices are not given to jobs: turn it off (nvidia-smi -i {index} -mig 0)"
 LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_GPU_NOT_FOUND)
 EVENT_WAIT_MS = 1000
 
@@ -67,26 +68,49 @@ class NvmlDevices:
                 "or give --gpus simulated:FILE.yaml"
             ) from problem
         self.handles: dict[str, Any] = {}
+        self.numbers: dict[str, int] = {}
+        self.unusable: list[str] = []
         for index in range(count):
-            try:
-                handle = nvml.nvmlDeviceGetHandleByIndex(index)
-                self.handles[_text(nvml.nvmlDeviceGetUUID(handle))] = handle
-            except pynvml.NVMLError as problem:
-                log.error("GPU %d does not answer and is left out: %s", index, problem)
+            self._take(index)
         self._watch_xids()
 
     # ------------------------------------------------------------ inventory
+
+    def _take(self, index: int) -> None:
+        """The board of that number is for jobs, or it is on record why not."""
+        try:
+            handle = self.nvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = _text(self.nvml.nvmlDeviceGetUUID(handle))
+            sliced = self._sliced(handle)
+        except pynvml.NVMLError as problem:
+            self.unusable.append(f"gpu {index} does not answer and is left out: {problem}")
+        else:
+            self.numbers[uuid] = index
+            if not sliced:
+                self.handles[uuid] = handle
+                return
+            self.unusable.append(f"gpu {index} {uuid} is left out: {MIG_WORDS.format(index=index)}, then start again")
+        log.error("%s", self.unusable[-1])
+
+    def _sliced(self, handle: Any) -> bool:
+        """Whether the board is in MIG mode; in any mode that is not plainly none its memory is not its own to give."""
+        mode = self._ask(lambda: self.nvml.nvmlDeviceGetMigMode(handle))
+        return mode is not None and mode[0] != pynvml.NVML_DEVICE_MIG_DISABLE
+
+    def left_out(self) -> list[str]:
+        """The boards that did not answer at the start, and those in MIG mode."""
+        return list(self.unusable)
 
     def inventory(self) -> list[GpuDescription]:
         """Every GPU that answers, with its NVLink group: the connected components of working NVLink pairs."""
         groups = self._groups()
         rows: list[GpuDescription] = []
-        for index, (uuid, handle) in enumerate(self.handles.items()):
+        for uuid, handle in self.handles.items():
             memory = self._ask(partial(self._memory, handle))
             rows.append(
                 {
                     "uuid": uuid,
-                    "index": index,
+                    "index": self.numbers[uuid],
                     "model": _text(self._ask(partial(self.nvml.nvmlDeviceGetName, handle)) or "unknown"),
                     "memory_mib": int(memory.total) // MIB if memory is not None else 0,
                     "nvlink_group_id": self.overrides.get(uuid, groups.get(uuid)),
@@ -142,6 +166,8 @@ class NvmlDevices:
             return {"uuid": uuid, "error": "NVML does not show this GPU", "fault": "missing"}
         try:
             self._fill(sample, handle)
+            if self._sliced(handle):
+                sample["error"], sample["fault"] = MIG_WORDS.format(index=self.numbers[uuid]), "error"
         except pynvml.NVMLError as problem:
             sample["error"] = str(problem)[:300]
             sample["fault"] = "lost" if problem.value in LOST else "error"
@@ -201,11 +227,8 @@ class NvmlDevices:
 
     # ------------------------------------------------------------ the test
 
-    def occupied(self, uuid: str) -> str:
-        """Processes on the GPU, or memory in use above what it was seen with when idle; empty when it is free.
-
-        Processes of other containers are not shown to us, but their memory is.
-        """
+    def use(self, uuid: str) -> Use:
+        """The memory in use and the processes that compute, as far as board and driver can tell."""
         handle = self.handles.get(uuid)
         if handle is None:
             raise DevicesError("NVML does not show this GPU")
@@ -214,11 +237,20 @@ class NvmlDevices:
             memory = self._ask(lambda: self._memory(handle))
         except pynvml.NVMLError as problem:
             raise DevicesError(str(problem)) from problem
-        if processes:
-            return f"processes are on it: {', '.join(str(process.pid) for process in processes[:10])}"
-        used, idle = int(memory.used) // MIB if memory is not None else 0, self.idle_mib.get(uuid)
-        if idle is not None and used > idle + IDLE_SLACK_MIB:
-            return f"{used} MiB are in use, and {idle} MiB when it was idle"
+        used = int(memory.used) // MIB if memory is not None else None
+        return Use(used, tuple(int(process.pid) for process in processes))
+
+    def occupied(self, uuid: str) -> str:
+        """Processes on the GPU, or memory in use above what it was seen with when idle; empty when it is free.
+
+        Processes of other containers are not shown to us, but their memory is.
+        """
+        use = self.use(uuid)
+        if use.pids:
+            return f"processes are on it: {', '.join(str(pid) for pid in use.pids[:10])}"
+        idle = self.idle_mib.get(uuid)
+        if idle is not None and use.memory_mib is not None and use.memory_mib > idle + SLACK_MIB:
+            return f"{use.memory_mib} MiB are in use, and {idle} MiB when it was idle"
         return ""
 
     def trial(self, uuid: str) -> Trial:

@@ -3,6 +3,7 @@
     faults:
       - {gpu: SIM-0, fault: overheat, at_s: 30, for_s: 60}     # seconds after the agent's start
       - {gpu: SIM-0, fault: xid, xid: 79, when: pull-the-plug}  # while that file exists, beside the scene's own
+      - {gpu: SIM-1, fault: leak, when: stuck}   # memory of a job stays in use after its end, and fails the GPU's test
       - {fault: reboot, at_s: 90, order: [SIM-1, SIM-0]}        # the node comes back with other indices
 
 With ``when``, ``at_s`` counts from the moment the file is first seen, and the fault ends with the file.

@@ -22,13 +22,14 @@ from typing import Any
 
 import yaml
 
-from workers.agent.devices import DevicesError, Trial
+from workers.agent.devices import DevicesError, Trial, Use
 from workers.agent.devices_script import Fault, Script, parse_fault
 from workers.protocol import GpuDescription, GpuSample
 
 SLOWDOWN_C = 95.0
 SETTLE_S = 20.0
 HANG_LOOK_S = 0.05
+LEAK_MIB = 4096
 # With one of these the test on the GPU fails.
 FAILING = frozenset({"canary", "error", "missing"})
 _UNITS = {"": 10**9, "GB": 10**9, "GIB": 2**30, "MB": 10**6, "MIB": 2**20, "TB": 10**12, "TIB": 2**40}
@@ -120,6 +121,7 @@ class SimulatedDevices:
         self.script = Script(scene.faults)
         self.guard = threading.Lock()
         self.loads = {gpu["uuid"]: _Load() for gpu in scene.gpus}
+        self.worked: set[str] = set()
         self.memory = {gpu["uuid"]: gpu["memory_mib"] for gpu in scene.gpus}
 
     @property
@@ -150,9 +152,14 @@ class SimulatedDevices:
             found.append(row)
         return sorted(found, key=lambda row: row["index"])
 
+    def left_out(self) -> list[str]:
+        """All that the scene has is for jobs."""
+        return []
+
     def note_busy(self, uuids: frozenset[str]) -> None:
         """Their load rises from now on, that of the others falls."""
         t = self._t
+        self.worked |= uuids
         for uuid, load in self.loads.items():
             target = 1.0 if uuid in uuids else 0.0
             if target != load.target:
@@ -166,8 +173,7 @@ class SimulatedDevices:
         """One look; a scripted hang doesn't return before it is over (or the devices are closed)."""
         if uuid not in self.loads:
             return {"uuid": uuid, "error": "there is no such simulated GPU", "fault": "missing"}
-        while "hang" in self._faults(uuid) and not self.closing.wait(HANG_LOOK_S):
-            pass
+        self._hang(uuid)
         faults = self._faults(uuid)
         if "missing" in faults:
             return {"uuid": uuid, "error": "simulated fault: the driver does not show this GPU", "fault": "missing"}
@@ -196,9 +202,23 @@ class SimulatedDevices:
         with self.guard:
             return self.script.xids(self._t)
 
+    def _hang(self, uuid: str) -> None:
+        while "hang" in self._faults(uuid) and not self.closing.wait(HANG_LOOK_S):
+            pass
+
+    def use(self, uuid: str) -> Use:
+        """Nothing, or with a scripted leak what was left on the GPU by a job, once there was one."""
+        self._hang(uuid)
+        faults = self._faults(uuid)
+        if uuid not in self.loads or "missing" in faults:
+            raise DevicesError("simulated fault: the driver does not show this GPU")
+        if "error" in faults:
+            raise DevicesError("simulated fault: the GPU gives an error")
+        return Use(LEAK_MIB if "leak" in faults and uuid in self.worked else 0)
+
     def occupied(self, uuid: str) -> str:
         """A scripted leak: what a job left on the GPU; else nothing."""
-        return "simulated fault: 4096 MiB are still in use" if "leak" in self._faults(uuid) else ""
+        return f"simulated fault: {LEAK_MIB} MiB are still in use" if "leak" in self._faults(uuid) else ""
 
     def trial(self, uuid: str) -> Trial:
         """A process that passes unless the script has something against this GPU."""

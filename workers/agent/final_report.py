@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from workers.agent.messages import Exited, StopAsked
-from workers.agent.outcome import Ending
+from workers.agent.outcome import Ending, Exit
 from workers.agent.statedir import Ref
 from workers.protocol import Outcome
 
+# Of such GPUs the server asks for a test alone: memory comes free without a reboot.
+NOT_FREE = "not free after its job: "
 # These speak for themselves, whatever had been asked.
 _BY_ITSELF = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.OOM)
 
@@ -29,8 +31,15 @@ def final_report(
     }  # fmt: skip
     if end is not None and not end.clean:
         report["gpus_clean"] = False
-        report["detail"] = f"processes that could not be killed: {list(end.survivors)[:20]}"
+        report["detail"] = _why_not_free(end)
     return report
+
+
+def _why_not_free(end: Exit) -> str:
+    """What the server shows as the reason of each GPU, and by whose beginning it knows what such a GPU needs."""
+    if end.left:
+        return f"{NOT_FREE}{end.left}"[:500]
+    return f"processes that could not be killed: {list(end.survivors)[:20]}"
 
 
 def _exit_code(exit_code: int | None, signal: int | None) -> int | None:

@@ -20,20 +20,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workers.agent import proctable
-from workers.agent.spawn import CannotRun, ExecSpec, become_subreaper, spawn
+from workers.agent import confined, proctable
+from workers.agent.cgroup import AUTO, CgroupError, Cgroups, JobCgroup, open_cgroups
+from workers.agent.leftovers import GUARD_KILL_S, KILL_POLL_S, kill, marker_of, swept
+from workers.agent.spawn import CannotRun, ExecSpec, become_subreaper
 from workers.agent.statedir import StateDir, boot_id, boottime, lock, open_bell, read_json, ring, write_json
 
 POLL_S = 1.0
-KILL_POLL_S = 0.02
-GUARD_KILL_S = 3.0
 IDLE_EXIT_S = 600.0
 LOG_BYTES = 4 * 2**20
 
 
 @dataclass(slots=True)
 class Child:
-    """One job: ``cause`` is why it ends (exit, kill, fence, guard); ``wait_status`` what its leader left behind."""
+    """One job: ``cause`` is why it ends (exit, kill, fence, guard); ``wait_status`` what its leader left behind.
+
+    ``group`` is its control group, if it has one of its own, in which it may take ``memory_bytes`` (0: no limit).
+    """
 
     name: str
     directory: Path
@@ -45,11 +48,8 @@ class Child:
     kill_at: float | None = None
     wait_status: int | None = None
     give_up_at: float | None = None
-
-
-def marker_of(directory: Path) -> bytes:
-    """The environment entry that every process of the attempt in ``directory`` was started with."""
-    return b"EMEP_EVENTS=" + os.fsencode(directory / "events.jsonl")
+    group: JobCgroup | None = None
+    memory_bytes: int = 0
 
 
 def _born(pid: int, proc: proctable.Proc | None, at: float, boot: str) -> dict[str, Any]:
@@ -57,11 +57,18 @@ def _born(pid: int, proc: proctable.Proc | None, at: float, boot: str) -> dict[s
 
 
 class Keeper:
-    """The loop's state; ``clock`` is the boot-time clock. ``run`` returns when asked to stop and nothing is left."""
+    """The loop's state; ``clock`` is the boot-time clock. ``run`` returns when asked to stop and nothing is left.
 
-    def __init__(self, state: StateDir, *, guard: int | None = None, clock: Callable[[], float] = boottime) -> None:
+    ``cgroups`` is where each job gets a control group of its own; None: nowhere.
+    """
+
+    def __init__(
+        self, state: StateDir, *, guard: int | None = None, clock: Callable[[], float] = boottime,
+        cgroups: Cgroups | None = None,
+    ) -> None:  # fmt: skip
         self.state = state
         self.clock = clock
+        self.cgroups = cgroups
         self.children: dict[str, Child] = {}
         self.stopping = False
         self.idle_since = clock()
@@ -94,8 +101,9 @@ class Keeper:
             signal.signal(number, signal.SIG_IGN)
         bell = open_bell(self.state.keeper_bell)
         self.sweep()
-        write_json(self.state.keeper_file, {"pid": os.getpid(), "boot_id": self.boot})
-        self.log("start", pid=os.getpid())
+        where = str(self.cgroups.parent) if self.cgroups is not None else None
+        write_json(self.state.keeper_file, {"pid": os.getpid(), "boot_id": self.boot, "cgroup": where})
+        self.log("start", pid=os.getpid(), cgroup=where)
         while not self.finished():
             waiting = [wake_read, bell] + ([self.guard] if self.guard is not None else [])
             ready, _, _ = select.select(waiting, [], [], self.step())
@@ -173,15 +181,24 @@ class Keeper:
             return
         raw = read_json(directory / "exec.json") or {}
         try:
-            spec = ExecSpec(raw["argv"], raw["env"], raw["cwd"], raw.get("uid"), raw.get("gid"))
+            memory = int(raw.get("memory_bytes") or 0)
+            spec = ExecSpec(
+                raw["argv"], raw["env"], raw["cwd"], raw.get("uid"), raw.get("gid"), memory_bytes=memory
+            )  # fmt: skip
             stop_signal = signal.Signals[raw.get("stop_signal") or spec.stop_signal]
-            pid = spawn(spec, directory / "stdout")
-        except (CannotRun, KeyError, OSError) as problem:
+            born = confined.start(spec, directory / "stdout", job=name, cgroups=self.cgroups)
+        except (CannotRun, confined.CannotLimit, KeyError, OSError) as problem:
             self.log("cannot_start", job=name, error=str(problem))
+            cause = "node" if isinstance(problem, confined.CannotLimit) else "exec"
             with contextlib.suppress(OSError):
-                self._write_status(directory, {"cause": "exec", "exit_code": 127, "error": str(problem), "clean": True})
+                self._write_status(directory, {"cause": cause, "exit_code": 127, "error": str(problem), "clean": True})
             return
-        child = self.children[name] = Child(name, directory, pid, marker_of(directory), stop_signal)
+        pid = born.pid
+        child = self.children[name] = Child(
+            name, directory, pid, marker_of(directory), stop_signal, group=born.group, memory_bytes=memory
+        )
+        if born.trouble:
+            self.log("no_cgroup", job=name, error=born.trouble)
         proc = proctable.read_proc(pid)
         try:
             write_json(directory / "pid.json", _born(pid, proc, self.clock(), self.boot))
@@ -252,9 +269,7 @@ class Keeper:
         if child.wait_status is None and not self._due(child):
             return
         left = self._members(child)
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        kill(left, child.group)
         now = self.clock()
         if child.give_up_at is None:
             child.give_up_at = now + max(self.lease()[1], GUARD_KILL_S)
@@ -266,16 +281,23 @@ class Keeper:
             return  # a full disk: the status is kept here and written when there is room again
         self.log("ended", job=child.name, cause=child.cause, survivors=sorted(left))
         del self.children[child.name]
+        if self.cgroups is not None:
+            for job, group in self.cgroups.left().items():
+                if job not in self.children:  # its own, and any of before whose last process has gone since
+                    group.remove()
 
     def _members(self, child: Child) -> set[int]:
+        """What is left of the job: what its control group holds, and what is known as its own by descent and marks."""
         table = proctable.scan()
         below = proctable.descendants(table, [os.getpid()]) & table.keys()
+        inside = child.group.pids() if child.group is not None else set()
         if len(self.children) == 1:
-            return below  # nobody else could own a process that has shed every mark
-        return proctable.members(table, leader=child.pid, marker=child.marker, within=below)
+            return below | inside  # nobody else could own a process that has shed every mark
+        return proctable.members(table, leader=child.pid, marker=child.marker, within=below) | inside
 
     def _status(self, child: Child, survivors: list[int]) -> dict[str, Any]:
         code = os.waitstatus_to_exitcode(child.wait_status) if child.wait_status is not None else None
+        starved = child.memory_bytes > 0 and child.group is not None and child.group.ran_out_of_memory()
         return {
             "exit_code": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
@@ -283,6 +305,7 @@ class Keeper:
             "clean": not survivors and child.wait_status is not None,
             "survivors": survivors,
             "ended_at": self.clock(),
+            "memory_limit": child.memory_bytes if starved else 0,
         }
 
     def _write_status(self, directory: Path, status: dict[str, Any]) -> None:
@@ -291,33 +314,11 @@ class Keeper:
 
     def sweep(self) -> None:
         """No process of a keeper before this one is left, and each attempt that ran under it is marked lost."""
-        table = proctable.scan()
-        for directory in sorted(self.state.attempts.iterdir()):
-            if (directory / "status.json").exists() or not (directory / "exec.json").exists():
-                continue
-            born = read_json(directory / "pid.json")
-            marker = marker_of(directory)
-            left = {pid for pid in table if proctable.has_marker(pid, marker)}
-            leader = table.get(born["pid"]) if born is not None else None
-            reused = leader is not None and born is not None and leader.start != born["start"]
-            if born is not None and born.get("boot_id") == self.boot and not reused:
-                left |= {p.pid for p in table.values() if p.session == born["pid"] and p.start >= born["start"]}
-            self._kill_strangers(left)
-            if born is not None:
-                alive = sorted(pid for pid in left if proctable.read_proc(pid) is not None)
-                self.log("lost", job=directory.name, killed=sorted(left), survivors=alive)
-                status = {"cause": "keeper", "error": "the keeper that ran it died", "clean": not alive}
-                self._write_status(directory, {**status, "survivors": alive})
-
-    def _kill_strangers(self, pids: set[int]) -> None:
-        """Kill processes that are not our children and see them gone, or give up after a few seconds."""
-        until = self.clock() + GUARD_KILL_S
-        while pids and self.clock() < until:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(KILL_POLL_S)
-            pids = {pid for pid in pids if proctable.read_proc(pid) is not None}
+        for lost in swept(self.state, boot=self.boot, cgroups=self.cgroups, clock=self.clock):
+            alive = sorted(lost.alive)
+            self.log("lost", job=lost.directory.name, killed=sorted(lost.killed), survivors=alive)
+            status = {"cause": "keeper", "error": "the keeper that ran it died", "clean": not alive}
+            self._write_status(lost.directory, {**status, "survivors": alive})
 
 
 def detach(errors: Path) -> None:
@@ -340,8 +341,16 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--state", type=Path, required=True, help="the node's state directory")
     parser.add_argument("--detach", action="store_true", help="run in the background, in a session of its own")
     parser.add_argument("--guard", type=int, help="end all jobs and stop when this process is gone")
+    parser.add_argument("--cgroup", default=AUTO, help="where each job gets its cgroup: auto, off or a directory")
     options = parser.parse_args(argv)
     state = StateDir(options.state)
+    try:
+        cgroups = open_cgroups(options.cgroup, state.root)
+    except CgroupError as problem:
+        if options.cgroup != AUTO:
+            sys.stderr.write(f"--cgroup {options.cgroup}: {problem}\n")
+            return 2
+        cgroups = None
     if options.detach:
         detach(state.root / "keeper.err")
     with lock(state.keeper_lock, wait_s=2.0) as held:
@@ -349,7 +358,7 @@ def main(argv: list[str]) -> int:
             sys.stderr.write(f"another keeper runs on {state.root}; stop it first, or choose another --state\n")
             return 75
         try:
-            keeper = Keeper(state, guard=options.guard)
+            keeper = Keeper(state, guard=options.guard, cgroups=cgroups)
         except ProcessLookupError:
             sys.stderr.write(f"--guard {options.guard}: there is no such process\n")
             return 2

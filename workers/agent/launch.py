@@ -56,12 +56,13 @@ def asked_for(launch: Launch) -> dict[str, str]:
 
 def build(
     launch: Launch, directory: Path, *, environment: Mapping[str, str], wall_now: float, meeting: Meeting,
-    threads: int, run_as: str | None = None,
+    threads: int, run_as: str | None = None, memory_bytes: int = 0,
 ) -> ExecSpec:  # fmt: skip
     """What the keeper must execute for ``launch`` in its ``directory``.
 
     ``wall_now`` is only for ``EMEP_DEADLINE``, which the contract gives in seconds of the epoch; ``meeting`` is where
-    the job's ranks meet; ``threads`` is the job's share of the node's cores. Without torchrun a node has one rank.
+    the job's ranks meet; ``threads`` is the job's share of the node's cores, ``memory_bytes`` what it may have of the
+    host's memory (0: no limit). Without torchrun a node has one rank.
     Raises KeyError when ``run_as`` names no user of this machine.
     """
     work = directory / "work"
@@ -112,7 +113,7 @@ def build(
     user = pwd.getpwnam(run_as) if run_as else None
     uid, gid = (user.pw_uid, user.pw_gid) if user else (None, None)
     cwd = str(working_directory(launch, work))
-    return ExecSpec(argv, env, cwd, uid, gid, contract.preempt_signal)
+    return ExecSpec(argv, env, cwd, uid, gid, contract.preempt_signal, memory_bytes)
 
 
 def job_document(launch: Launch) -> dict[str, Any]:

@@ -23,12 +23,13 @@ from workers.agent.bell import backoff
 from workers.agent.client import Api, CallFailed
 from workers.agent.devices import Devices
 from workers.agent.devices_checkup import Checkup
+from workers.agent.devices_release import Departures
 from workers.agent.lookout import Lookout
 from workers.agent.machine import Machine
 from workers.agent.meeting import KeptPorts, alone
 from workers.agent.outcome import Exit, Facts
 from workers.agent.processes import Processes, prune_cache
-from workers.agent.publish import publish_attempt, publish_snapshot
+from workers.agent.publish import failed, publish_attempt, publish_snapshot
 from workers.agent.settings import Settings
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, open_bell, read_json, write_json
 from workers.agent.transfer import Aborted, Fetcher, Patience, TransferFailed
@@ -59,12 +60,15 @@ class Loop:
         self.devices = devices
         self.node = node
         self.state = StateDir(settings.state)
-        self.processes = Processes(self.state, guard=settings.guard, starts_keeper=settings.keeper == "start")
+        self.processes = Processes(
+            self.state, guard=settings.guard, starts_keeper=settings.keeper == "start", cgroup=settings.cgroup
+        )
         self.api = Api(settings.server, token)
         self.bytes_api = Api(settings.server, token, connections=TRANSFERS + 1)
         self.events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
         self.inventory = devices.inventory()
         self.checkup = Checkup(devices, [gpu["uuid"] for gpu in self.inventory])
+        self.departures = Departures(devices, self.state, deadline_s=LOOK_S)
         self.boots = 0
         self.transfers = threading.BoundedSemaphore(TRANSFERS)
         self.aborts: dict[Ref, threading.Event] = {}
@@ -79,14 +83,14 @@ class Loop:
         self.boot = boot_id()
         lease = read_json(self.state.lease) or {}
         deadline = float(lease.get("deadline", 0.0)) if lease.get("boot_id") == self.boot else 0.0
-        self.machine = Machine(timings=Timings(), deadline=deadline, found=self.processes.found())
+        self.machine = Machine(timings=Timings(), deadline=deadline, found=self.processes.found(), sees_gpus=True)
         # Above whatever an agent before this one has sent: a message of its that comes late is known to be old.
         self.machine.seq = round(boottime() * 1000)
         self.deeds: dict[type, Callable[[Any], None]] = {
             m.SendRegister: self._send_register, m.SendHeartbeat: self._send_heartbeat,
             m.WriteLease: self._write_lease, m.Claim: self._claim, m.Prepare: self._prepare, m.Abort: self._abort,
             m.Bind: self._bind, m.StartJob: self._start_job, m.AskStop: self._ask_stop, m.Spare: self._spare,
-            m.Kill: lambda c: self.processes.kill(c.ref), m.Publish: self._publish,
+            m.Kill: lambda c: self.processes.kill(c.ref), m.LookAtGpus: self._look_at_gpus, m.Publish: self._publish,
             m.Snapshot: self._snapshot, m.StoreFinished: self._store_finished,
             m.KeepEventsOffset: self._keep_events_offset, m.LogAcknowledged: self._log_acknowledged, m.Drop: self._drop,
             m.Note: lambda c: log.info("%s", c.text), m.Leave: self._leave,
@@ -271,10 +275,10 @@ class Loop:
             except Aborted:
                 log.info("%s: %s aborted", ref.name, what)
             except TransferFailed as problem:
-                event = _transfer_failed(what, ref, problem)
+                event = failed(what, ref, problem)
             except Exception as problem:
                 log.exception("%s: %s crashed", ref.name, what)
-                event = _transfer_failed(what, ref, TransferFailed(f"the agent's own error: {problem}", retryable=True))
+                event = failed(what, ref, TransferFailed(f"the agent's own error: {problem}", retryable=True))
             self.working.discard((what, ref))
             if event is not None:
                 self.post(event)
@@ -290,9 +294,15 @@ class Loop:
             fetcher.inputs(launch["inputs"], directory / "work" / "input")
             if launch["resume"] is not None:
                 fetcher.checkpoint(launch["resume"], directory / "work" / "checkpoint")
+            self.departures.before(directory, launch["gpus"])
             return m.Prepared(command.ref)
 
         self._transfer("prepare", command.ref, work)
+
+    def _look_at_gpus(self, command: m.LookAtGpus) -> None:
+        self._call(
+            lambda: self.departures.look(command), lambda failure: m.GpusLooked(command.ref, silent=failure.message)
+        )
 
     def _publish(self, command: m.Publish) -> None:
         directory = self.state.of(command.ref)
@@ -330,6 +340,7 @@ class Loop:
             spec = launching.build(
                 launch, directory, environment=os.environ, wall_now=time.time(),
                 meeting=command.meeting or alone(), threads=int(cores * share), run_as=self.settings.run_as,
+                memory_bytes=self.settings.job_memory_bytes,
             )  # fmt: skip
             launching.write(directory, launch, spec)
         except (KeyError, OSError, TypeError, ValueError) as problem:
@@ -387,11 +398,3 @@ class Loop:
 
 def _unusable(ref: Ref, why: str) -> m.ClaimFailed:
     return m.ClaimFailed(ref, m.Failure(m.FailureKind.STATUS, why, status=422))
-
-
-def _transfer_failed(what: str, ref: Ref, problem: TransferFailed) -> m.Event:
-    if what == "prepare":
-        return m.PrepareFailed(ref, str(problem), retryable=problem.retryable or problem.stale)
-    if what == "snapshot":
-        return m.Snapshotted(ref, None, 0, str(problem), problem.stale)
-    return m.PublishFailed(ref, str(problem), stale=problem.stale)

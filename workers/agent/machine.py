@@ -35,10 +35,16 @@ class Flight:
 
 
 class Machine:
-    """The state of one node's agent. ``deadline`` is the lease an agent before this one left (0: none)."""
+    """The state of one node's agent. ``deadline`` is the lease an agent before this one left (0: none).
 
-    def __init__(self, *, timings: Timings, deadline: float, found: Iterable[Held] = ()) -> None:
+    ``sees_gpus``: somebody carries out :class:`LookAtGpus`, so that a job's GPUs are seen free before its end is told.
+    """
+
+    def __init__(
+        self, *, timings: Timings, deadline: float, found: Iterable[Held] = (), sees_gpus: bool = False
+    ) -> None:
         self.timings = timings
+        self.sees_gpus = sees_gpus
         self.clock = FenceClock(deadline)
         self.attempts: dict[Ref, Held] = {held.ref: held for held in found}
         self.registered = False
@@ -63,7 +69,8 @@ class Machine:
             m.Bound: lambda event, _now: self._of(event.ref, lambda held: held.ready(event.port)),
             m.PrepareFailed: self._prepare_failed,
             m.Born: self._born,
-            m.Exited: lambda event, _now: self._of(event.ref, lambda held: held.ended(event)),
+            m.Exited: self._exited,
+            m.GpusLooked: lambda event, now: self._of(event.ref, lambda held: held.looked(event, now)),
             m.Tailed: self._tailed,
             m.OverQuota: lambda event, now: self._of(event.ref, lambda held: held.over_quota(event, now)),
             m.Snapshotted: self._snapshotted,
@@ -160,8 +167,9 @@ class Machine:
         return [m.SendHeartbeat(self.seq, health, self.draining, attempts, reports, self.timings.retry_s)]
 
     def _failure_to_tell(self) -> bool:
-        """A job's failure goes out with a look at the GPUs: it may be theirs."""
-        return any(r.get("outcome") == Outcome.FAILED for held in self.attempts.values() for r in held.queue)
+        """A job's failure goes out with a look at the GPUs, which may be at fault; so does an end on silent ones."""
+        ends = [(held, r) for held in self.attempts.values() for r in held.queue if r["type"] == "finished"]
+        return any(held.unproved or r["outcome"] == Outcome.FAILED for held, r in ends)
 
     def _reported(self) -> list[Ref]:
         return [ref for ref, held in self.attempts.items() if held.phase is not Phase.CLAIMING and not held.dropped]
@@ -329,6 +337,10 @@ class Machine:
         held.started_at = event.at
         held.add({"type": "started", "pid": event.pid})
         return []
+
+    def _exited(self, event: m.Exited, now: float) -> list[m.Command]:
+        within_s = self.timings.kill_s if self.sees_gpus else None
+        return self._of(event.ref, lambda held: held.ended(event, now, free_within_s=within_s))
 
     def _tailed(self, event: m.Tailed, now: float) -> list[m.Command]:
         held = self.attempts.get(event.ref)

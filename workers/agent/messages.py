@@ -145,6 +145,15 @@ class Exited:
 
 
 @dataclass(frozen=True, slots=True)
+class GpusLooked:
+    """What is still on the GPUs of an ended attempt, in words (``left``), and which did not answer (``silent``)."""
+
+    ref: Ref
+    left: str = ""
+    silent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Tailed:
     """News of a job's files: reports in order, the next log chunk, and whether the log is at its end.
 
@@ -209,7 +218,7 @@ class Terminate:
 
 Event = (
     Tick | RegisterDone | HeartbeatDone | CallFailed | Claimed | ClaimFailed | Prepared | Bound | PrepareFailed
-    | Born | Exited | Tailed | OverQuota | Snapshotted | Published | PublishFailed | BellRang | Terminate
+    | Born | Exited | GpusLooked | Tailed | OverQuota | Snapshotted | Published | PublishFailed | BellRang | Terminate
 )  # fmt: skip
 
 
@@ -296,6 +305,14 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
+class LookAtGpus:
+    """Compare what is on these GPUs with what was on them before the job; one :class:`GpusLooked` follows."""
+
+    ref: Ref
+    gpus: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Publish:
     """Upload the announced outputs, or the checkpoint directory (``clean``: the job ended in order).
 
@@ -368,5 +385,5 @@ class Leave:
 
 Command = (
     SendRegister | SendHeartbeat | WriteLease | Claim | Prepare | Abort | Bind | StartJob | AskStop | Spare | Kill
-    | Publish | Snapshot | StoreFinished | KeepEventsOffset | LogAcknowledged | Drop | Note | Leave
+    | LookAtGpus | Publish | Snapshot | StoreFinished | KeepEventsOffset | LogAcknowledged | Drop | Note | Leave
 )  # fmt: skip

@@ -15,9 +15,11 @@ DISK_QUOTA = "disk_quota"
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How the leader ended, from the keeper: ``cause`` is exit, kill, fence, guard, keeper (it died) or exec.
+    """How the leader ended, from the keeper: ``cause`` is exit, kill, fence, guard, keeper (it died), exec (it could
+    not be run) or node (it must not be, as the node is set up).
 
-    ``clean`` False: something of the job could not be killed, so its GPUs are not free.
+    ``clean`` False: its GPUs are not free, because something of the job could not be killed, or is ``left`` on them in
+    words. ``memory_limit``: the kernel ended it for taking more bytes of host memory than that (0: it did not).
     """
 
     exit_code: int | None = None
@@ -27,6 +29,8 @@ class Exit:
     clean: bool = True
     survivors: tuple[int, ...] = ()
     at: float = 0.0
+    memory_limit: int = 0
+    left: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ def how_it_ended(end: Exit) -> str:
 def decide(end: Exit, facts: Facts, *, asked: str | None, contract: Contract | None = None) -> Ending:
     """The outcome of one attempt; ``asked`` is why it was asked to stop (None: it was not)."""
     terms = contract or Contract()
-    if end.cause in ("fence", "guard", "keeper") or asked == "lost":
+    if end.cause in ("fence", "guard", "keeper", "node") or asked == "lost":
         return Ending(Outcome.LOST, end.cause, error=_lost_words(end), checkpoint=False)
     succeeded = Ending(Outcome.SUCCEEDED, outputs=facts.artifacts, clean=True)
     if asked is None:
@@ -102,6 +106,8 @@ def decide(end: Exit, facts: Facts, *, asked: str | None, contract: Contract | N
 def _unasked(end: Exit, facts: Facts, contract: Contract) -> Ending:
     if end.exit_code == contract.checkpoint_exit_code or (facts.yielded and end.cause == "exit"):
         return Ending(Outcome.PREEMPTED, "yielded", checkpoint=True, clean=end.signal is None)
+    if end.memory_limit:
+        return Ending(Outcome.OOM, "host memory", _out_of_host_memory(end.memory_limit))
     words = f"{facts.error_code}: {facts.error_message}" if facts.error_code else facts.error_message
     words = f"{words} ({how_it_ended(end)})" if words else how_it_ended(end)
     if facts.error_code in OOM_CODES:
@@ -123,7 +129,17 @@ def _out_of_time(saved: bool) -> str:
     return "its max_duration came to its end; ask for more, or save checkpoints, from which a retry goes on"
 
 
+def _out_of_host_memory(limit: int) -> str:
+    return (
+        f"it took more of the host's memory than its node grants one job: the limit is {limit} bytes "
+        "(job_memory_bytes), and the kernel ended it. Use less (fewer loader workers, smaller pieces read at once), or "
+        "ask an operator to raise the limit; this is not the GPU's memory"
+    )
+
+
 def _lost_words(end: Exit) -> str:
+    if end.cause == "node":
+        return end.error
     return {
         "fence": "the node had not reached the server for too long and stopped the job by itself",
         "guard": "the node was stopped with its jobs",

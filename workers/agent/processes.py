@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from workers.agent import tmp_link
 from workers.agent.attempt import Held, Phase
+from workers.agent.cgroup import AUTO
 from workers.agent.launch import PACKAGE_ROOT
 from workers.agent.messages import StopAsked
 from workers.agent.outcome import Exit
@@ -24,10 +25,16 @@ KEEPER_START_S = 5.0
 
 
 class Processes:
-    """Starts, signals and watches jobs through the keeper of ``state``; ``guard`` is the pid the keeper is tied to."""
+    """Starts, signals and watches jobs through the keeper of ``state``; ``guard`` is the pid the keeper is tied to.
 
-    def __init__(self, state: StateDir, *, guard: int | None = None, starts_keeper: bool = True) -> None:
+    ``cgroup`` is where a keeper that this starts has the jobs' control groups.
+    """
+
+    def __init__(
+        self, state: StateDir, *, guard: int | None = None, starts_keeper: bool = True, cgroup: str = AUTO
+    ) -> None:
         self.state = state
+        self.cgroup = cgroup
         self.starts_keeper = starts_keeper
         self.guard = guard
         self.sent = 0
@@ -52,6 +59,7 @@ class Processes:
             return False
         self.started_keeper_at = boottime()
         command = [sys.executable, "-m", "workers", "keeper", "--state", str(self.state.root), "--detach"]
+        command += ["--cgroup", self.cgroup]
         if self.guard is not None:
             command += ["--guard", str(self.guard)]
         # Waits only for the first fork's parent; the keeper itself is nobody's child.
@@ -103,7 +111,7 @@ class Processes:
         return Exit(
             status.get("exit_code"), status.get("signal"), str(status.get("cause", "exit")),
             str(status.get("error", "")), bool(status.get("clean", True)), tuple(status.get("survivors", ())),
-            float(status.get("ended_at", 0.0)),
+            float(status.get("ended_at", 0.0)), int(status.get("memory_limit", 0)),
         )  # fmt: skip
 
     def stop_asked(self, ref: Ref) -> StopAsked | None:

@@ -9,7 +9,7 @@ from typing import Any
 from workers.agent import messages as m
 from workers.agent.checkpoint_files import chosen, declared_files, held_still
 from workers.agent.client import Api
-from workers.agent.statedir import write_json
+from workers.agent.statedir import Ref, write_json
 from workers.agent.transfer import (
     EXPERIMENT_FILE,
     FRAMEWORK_DIR,
@@ -105,3 +105,12 @@ def experiment(command: m.Publish | m.Snapshot) -> dict[str, Any]:
         "inputs": inputs,
         "step": command.step,
     }
+
+
+def failed(what: str, ref: Ref, problem: TransferFailed) -> m.Event:
+    """That a transfer of the attempt came to nothing: ``prepare``, ``snapshot`` or ``publish``."""
+    if what == "prepare":
+        return m.PrepareFailed(ref, str(problem), retryable=problem.retryable or problem.stale)
+    if what == "snapshot":
+        return m.Snapshotted(ref, None, 0, str(problem), problem.stale)
+    return m.PublishFailed(ref, str(problem), stale=problem.stale)

@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workers.agent.cgroup import AUTO, OFF
+
 BELLS = ("broker", "poll", "none")
 ON_TERM = ("leave", "drain")
 KEEPERS = ("start", "outside")
+# With less than this no Python starts.
+LEAST_JOB_MEMORY = 64 * 2**20
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
@@ -44,6 +48,8 @@ class Settings:
     cache_bytes: int = 100 * 2**30
     disk_low_bytes: int = 2 * 2**30
     job_disk_bytes: int = 500 * 2**30
+    cgroup: str = AUTO
+    job_memory_bytes: int = 0
 
     def token(self) -> str:
         """The node's token from its file; raises :class:`BadSettings` when there is none."""
@@ -75,6 +81,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--run-as", help="run jobs as this user (the agent must be root)")
     made.add_argument("--guard", help="stop with all jobs when the process with this pid is gone")
     made.add_argument("--keeper", help="start: the agent starts a keeper where none runs; outside: somebody else does")
+    made.add_argument(
+        "--cgroup", help="where each job gets its own cgroup: auto (the agent's own), off, or a directory"
+    )
     made.add_argument("--address", help="where other nodes reach this one (default: its host name)")
     made.add_argument("--check", action="store_true", help="say what the agent sees and what is wrong, and end")
     return made
@@ -83,7 +92,8 @@ def parser() -> argparse.ArgumentParser:
 # What each setting is called in the environment, where that is not simply EMEP_<NAME>.
 _ENVIRONMENT = {"token_file": "EMEP_NODE_TOKEN_FILE", "broker": "EMEP_BROKER_URL", "state": "EMEP_AGENT_STATE"}
 _NAMES = ("state", "server", "node", "token_file", "gpus", "bell", "broker", "rack", "bandwidth", "on_term", "run_as",
-          "guard", "keeper", "address", "cache_bytes", "disk_low_bytes", "job_disk_bytes", "fabric")  # fmt: skip
+          "guard", "keeper", "address", "cache_bytes", "disk_low_bytes", "job_disk_bytes", "fabric",
+          "cgroup", "job_memory_bytes")  # fmt: skip
 
 
 def load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
@@ -159,11 +169,24 @@ def _check(given: dict[str, Any], problems: list[str]) -> None:
         ("cache_bytes", int),
         ("disk_low_bytes", int),
         ("job_disk_bytes", int),
+        ("job_memory_bytes", int),
     ):
         if name in given:
             try:
                 given[name] = kind(given[name])
-            except (TypeError, ValueError):
-                problems.append(f"{name}: a number, not {given[name]!r}")
+            except (OverflowError, TypeError, ValueError):
+                problems.append(f"{name}: a number, not {given.pop(name)!r}")
+    _check_memory(given, problems)
     if "fabric" in given:
         given["fabric"] = str(given["fabric"]).lower() in ("1", "true", "yes")
+
+
+def _check_memory(given: dict[str, Any], problems: list[str]) -> None:
+    """A limit with which a job could start, and a place where it can be enforced."""
+    where, limit = given.get("cgroup", AUTO), given.get("job_memory_bytes", 0)
+    if where not in (AUTO, OFF) and not (isinstance(where, str) and where.startswith("/")):
+        problems.append(f"cgroup: {AUTO}, {OFF}, or the full path of a delegated cgroup directory, not {where!r}")
+    if limit != 0 and limit < LEAST_JOB_MEMORY:
+        problems.append(f"job_memory_bytes: 0 (no limit) or at least {LEAST_JOB_MEMORY} (64 MiB), not {limit}")
+    if limit and where == OFF:
+        problems.append(f"job_memory_bytes: it needs cgroup = {AUTO} or a directory, not {OFF}")

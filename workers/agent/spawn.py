@@ -18,7 +18,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 class ExecSpec:
     """What to run: ``argv[0]`` is looked up in ``env['PATH']``; ``uid``/``gid`` None means as the keeper.
 
-    ``stop_signal`` is the name of the one by which its leader is asked to stop.
+    ``stop_signal`` is the name of the one by which its leader is asked to stop; ``memory_bytes`` is what it may have of
+    the host's memory (0: no limit).
     """
 
     argv: list[str]
@@ -27,10 +28,15 @@ class ExecSpec:
     uid: int | None = None
     gid: int | None = None
     stop_signal: str = "SIGTERM"
+    memory_bytes: int = 0
 
 
 class CannotRun(Exception):
     """The program could not be executed; the text says which and why."""
+
+
+class CannotJoin(CannotRun):
+    """It was not executed because it could not enter its control group."""
 
 
 def become_subreaper() -> None:
@@ -39,30 +45,45 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
-def spawn(spec: ExecSpec, output: Path) -> int:
+def spawn(spec: ExecSpec, output: Path, *, join: Path | None = None) -> int:
     """Run ``spec`` as the leader of a new session, both outputs appended to ``output``; its pid.
 
-    The process gets SIGKILL when this one dies. Raises :class:`CannotRun` when it could not be executed (it is
-    reaped then). Must be called from a process with a single thread.
+    ``join`` is the ``cgroup.procs`` of the control group that it enters first. The process gets SIGKILL when this one
+    dies. Raises :class:`CannotRun` when it could not be executed (it is reaped then). Must be called from a process
+    with a single thread.
     """
     trouble, tell = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(spec, output, parent=parent, tell=tell)
+        _become(spec, output, parent=parent, tell=tell, join=join)
     os.close(tell)
     with os.fdopen(trouble, "rb") as pipe:
         said = pipe.read()
     if said:
         os.waitpid(pid, 0)
-        raise CannotRun(json.loads(said))
+        words = json.loads(said)
+        raise CannotJoin(words["join"]) if isinstance(words, dict) else CannotRun(words)
     return pid
 
 
-def _become(spec: ExecSpec, output: Path, *, parent: int, tell: int) -> None:
+def _enter(join: Path, tell: int) -> None:
+    """In the child: this process, and so all that it will ever start, is in the control group of ``join``."""
+    try:
+        procs = os.open(join, os.O_WRONLY | os.O_CLOEXEC)
+        os.write(procs, str(os.getpid()).encode())
+        os.close(procs)
+    except OSError as problem:
+        os.write(tell, json.dumps({"join": f"{join.parent} can't be entered: {problem.strerror}"}).encode())
+        os._exit(127)
+
+
+def _become(spec: ExecSpec, output: Path, *, parent: int, tell: int, join: Path | None) -> None:
     """In the child: turn into the job, or write what went wrong into ``tell`` and end. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
+        if join is not None:
+            _enter(join, tell)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

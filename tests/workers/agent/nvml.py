@@ -26,6 +26,7 @@ class FakeGpu:
     remap_pending: int = 0
     remap_failure: int = 0
     retired: int = 0
+    mig: int = 0
     fails: dict[str, int] = field(default_factory=dict)
     hangs: threading.Event | None = None
 
@@ -98,6 +99,7 @@ class FakeNvml:
             "nvmlDeviceGetUtilizationRates": lambda _gpu: SimpleNamespace(gpu=37, memory=5),
             "nvmlDeviceGetTemperature": lambda _gpu: 51,
             "nvmlDeviceGetTemperatureThreshold": lambda _gpu: 95,
+            "nvmlDeviceGetMigMode": lambda gpu: (gpu.mig, gpu.mig),
             "nvmlDeviceGetPowerUsage": lambda _gpu: 123_456,
             "nvmlDeviceGetTotalEccErrors": lambda gpu: gpu.ecc,
         }

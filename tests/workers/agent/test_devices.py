@@ -42,6 +42,27 @@ def test_a_gpu_is_described_by_its_uuid_model_and_installed_memory() -> None:
     ]
 
 
+@pytest.mark.parametrize("mode", [1, 2])
+def test_a_board_in_mig_mode_or_one_unknown_is_not_for_jobs_and_is_named(mode: int) -> None:
+    devices = real(FakeGpu("a"), FakeGpu("sliced", mig=mode), FakeGpu("b"))
+    assert [(gpu["uuid"], gpu["index"]) for gpu in devices.inventory()] == [("a", 0), ("b", 2)]
+    assert [line.partition(": MIG mode is on")[0] for line in devices.left_out()] == ["gpu 1 sliced is left out"]
+
+
+def test_a_board_that_knows_no_mig_mode_is_for_jobs() -> None:
+    assert len(real(FakeGpu("a", fails={"nvmlDeviceGetMigMode": UNSUPPORTED})).inventory()) == 1
+
+
+def test_a_board_that_is_put_into_mig_mode_fails_its_checks_from_then_on() -> None:
+    devices = real(FakeGpu("a"))
+    devices.nvml.gpus[0].mig = 1
+    sample = devices.sample("a")
+    assert (sample["fault"], sample["error"].partition(":")[0]) == (
+        "error",
+        "MIG mode is on, and slices are not given to jobs",
+    )
+
+
 def test_nvlink_groups_are_the_connected_components_of_linked_pairs() -> None:
     chain = [FakeGpu("a", links=(1,)), FakeGpu("b", links=(2,)), FakeGpu("c"), FakeGpu("d", links=(4,)), FakeGpu("e")]
     groups = [gpu["nvlink_group_id"] for gpu in real(*chain, FakeGpu("alone")).inventory()]

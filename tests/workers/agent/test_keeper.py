@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.workers.agent.waiting import until
+from tests.workers.agent.waiting import forget_groups, until
 from workers.agent import proctable
 from workers.agent.keeper import Child, Keeper
 from workers.agent.processes import Processes
@@ -99,6 +99,7 @@ def keeping(tmp_path: Path, *more: str, lease: float = 60.0) -> Iterator[Kept]:
         if kept.keeper.poll() is None:
             kept.keeper.kill()
         kept.keeper.wait()
+        forget_groups(kept.state)
 
 
 def alive(pid: int) -> bool:

@@ -100,6 +100,16 @@ def test_an_unknown_user_is_an_error_before_anything_runs() -> None:
         )  # fmt: skip
 
 
+def test_the_nodes_limit_on_memory_reaches_the_keeper(tmp_path: Path) -> None:
+    document: Any = launch_of()
+    spec = launching.build(
+        document, tmp_path, environment={}, wall_now=0.0, meeting=ALONE, threads=1, memory_bytes=2**30
+    )  # fmt: skip
+    launching.lay_out(tmp_path)
+    launching.write(tmp_path, document, spec)
+    assert (read_json(tmp_path / "exec.json") or {})["memory_bytes"] == 2**30
+
+
 def test_the_job_document_holds_what_the_job_needs_and_no_secret(tmp_path: Path) -> None:
     document: Any = launch_of(params={"t": 0.5}, gpus=["G"])
     launching.lay_out(tmp_path)

@@ -22,6 +22,12 @@ ARTIFACT = {"type": "artifact", "name": "merged", "path": "model"}
         (None, Exit(2), Facts(error_code="no_space", error_message="disk full"), "LOST", "no_space"),
         (None, Exit(signal=11), Facts(), "FAILED", ""),
         (None, Exit(127, cause="exec", error="cannot run 'x'"), Facts(), "FAILED", ""),
+        (None, Exit(signal=9, memory_limit=2**30), Facts(), "OOM", "host memory"),
+        (None, Exit(1, memory_limit=2**30), Facts(error_code="nan"), "OOM", "host memory"),
+        (None, Exit(0, memory_limit=2**30), Facts(), "SUCCEEDED", ""),
+        (None, Exit(85, memory_limit=2**30), Facts(), "PREEMPTED", "yielded"),
+        ("preempt", Exit(signal=9, memory_limit=2**30), Facts(), "PREEMPTED", "unconfirmed"),
+        (None, Exit(127, cause="node", error="it can't be enforced"), Facts(), "LOST", "node"),
         ("preempt", Exit(0), Facts(done=True), "SUCCEEDED", ""),
         ("preempt", Exit(1), Facts(done=True), "SUCCEEDED", ""),
         ("preempt", Exit(signal=9, cause="kill"), Facts(done=True), "SUCCEEDED", ""),
@@ -116,3 +122,9 @@ def test_a_failure_names_the_jobs_own_error_and_the_exit() -> None:
 
 def test_a_kill_that_was_not_ours_hints_at_the_kernel() -> None:
     assert "out-of-memory" in decide(Exit(signal=9), Facts(), asked=None).error
+
+
+def test_a_job_without_enough_host_memory_is_told_the_limit_and_what_helps() -> None:
+    said = decide(Exit(signal=9, memory_limit=2**30), Facts(error_code="oom"), asked=None).error
+    assert "more of the host's memory than its node grants one job: the limit is 1073741824 bytes" in said
+    assert "ask an operator to raise the limit; this is not the GPU's memory" in said

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.workers.agent.nvml import FakeGpu, FakeNvml
 from tests.workers.agent.server import TOKEN, NodeServer
 from workers.agent.check import check
 from workers.agent.command import main, open_devices
+from workers.agent.devices_nvml import NvmlDevices
 from workers.agent.settings import BadSettings, Settings, load, parser
 
 FLAGS = ["--state", "/s", "--server", "http://h", "--node", "n1", "--token-file", "/t", "--gpus", "nvml"]
@@ -74,6 +76,7 @@ def test_real_and_simulated_gpus_on_one_node_are_refused() -> None:
         (["--keeper", "none"], "keeper: one of start, outside"),
         (["--on-term", "explode"], "on_term: one of leave, drain"),
         (["--bandwidth", "fast"], "bandwidth: a number, not 'fast'"),
+        (["--cgroup", "mine"], "cgroup: auto, off, or the full path of a delegated cgroup directory, not 'mine'"),
         (["--label", "zone"], "label 'zone': write KEY=VALUE"),
         (["--server", "head:8000"], "server: an address like http://head:8000"),
         (["--node", "../x"], "node: letters, digits"),
@@ -81,6 +84,34 @@ def test_real_and_simulated_gpus_on_one_node_are_refused() -> None:
 )
 def test_a_wrong_setting_is_named_with_what_it_should_be(flags: list[str], names: str) -> None:
     assert names in refused(*flags)
+
+
+@pytest.mark.parametrize(
+    ("limit", "names"),
+    [
+        ("-1", "job_memory_bytes: 0 (no limit) or at least 67108864 (64 MiB), not -1"),
+        ("67108863", "job_memory_bytes: 0 (no limit) or at least 67108864 (64 MiB), not 67108863"),
+        ("64GiB", "job_memory_bytes: a number, not '64GiB'"),
+    ],
+)
+def test_a_memory_limit_with_which_nothing_could_start_is_refused(limit: str, names: str) -> None:
+    assert names in refused(env={"EMEP_JOB_MEMORY_BYTES": limit})
+
+
+def test_a_number_without_end_in_the_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text("job_memory_bytes = inf\n")
+    assert "job_memory_bytes: a number, not inf" in refused("--config", str(tmp_path / "agent.toml"))
+
+
+def test_a_memory_limit_without_cgroups_is_refused() -> None:
+    env = {"EMEP_JOB_MEMORY_BYTES": str(2**30), "EMEP_CGROUP": "off"}
+    assert refused(env=env) == "job_memory_bytes: it needs cgroup = auto or a directory, not off"
+
+
+def test_cgroups_and_a_memory_limit_are_read_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text('cgroup = "/sys/fs/cgroup/emep"\njob_memory_bytes = 67108864\n')
+    settings = loaded("--config", str(tmp_path / "agent.toml"))
+    assert (settings.cgroup, settings.job_memory_bytes) == ("/sys/fs/cgroup/emep", 64 * 2**20)
 
 
 def test_an_unknown_name_in_the_file_is_an_error(tmp_path: Path) -> None:
@@ -157,3 +188,15 @@ def test_check_says_that_the_server_does_not_know_the_token(tmp_path: Path) -> N
 def test_check_says_that_the_gpus_file_is_wrong(tmp_path: Path) -> None:
     with NodeServer() as server:
         assert "BAD gpus: gpus.0.memory" in checked(tmp_path, server.url, gpus="gpus: [{uuid: a}]")
+
+
+def test_check_names_a_board_in_mig_mode_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    settings = Settings(tmp_path / "state", "http://127.0.0.1:9", "n1", tmp_path / "token", "nvml", disk_low_bytes=0)
+    out = io.StringIO()
+    devices = NvmlDevices(nvml=FakeNvml(FakeGpu("a"), FakeGpu("sliced", mig=1)))
+    assert check(settings, lambda _settings: (devices, {}), out) == 1
+    assert (
+        "BAD gpu 1 sliced is left out: MIG mode is on, and slices are not given to jobs: "
+        "turn it off (nvidia-smi -i 1 -mig 0), then start again\n"
+    ) in out.getvalue()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.workers.agent.server import FAST, TOKEN, NodeServer, launch_of
-from tests.workers.agent.waiting import until
+from tests.workers.agent.waiting import forget_groups, until
 from workers.agent.statedir import StateDir, lock, read_json
 from workers.protocol import Timings
 
@@ -99,6 +99,7 @@ class Node:
             with suppress(ProcessLookupError):  # it may end between the two looks
                 os.kill(self.keeper_pid(), signal.SIGKILL)
             until(lambda: not self.keeper_alive(), "the keeper's end")
+        forget_groups(self.state)
         self.log.close()
 
 

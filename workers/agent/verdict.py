@@ -1,0 +1,45 @@
+"""What an attempt's end is judged by: its exit, what it declared, and whether its end is by what was asked of it."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+from workers.agent.contract import contract_of
+from workers.agent.messages import Exited, OverQuota, StopAsked
+from workers.agent.outcome import Ending, Facts, decide
+from workers.protocol import Launch
+
+
+def verdict(
+    event: Exited, *, launch: Launch | None, stop: StopAsked | None, spared: bool, over: OverQuota | None
+) -> Ending:
+    """How the attempt ended. ``spared``: the stop was taken back; ``over``: it had filled its share of the disk."""
+    asked = _asked(event, launch=launch, stop=stop, spared=spared)
+    return decide(event.exit, _facts(event, over), asked=asked, contract=contract_of(launch))
+
+
+def _asked(event: Exited, *, launch: Launch | None, stop: StopAsked | None, spared: bool) -> str | None:
+    """Why it was asked to stop, as far as its end is by that: one that was let run on may end as it likes.
+
+    What it does within its grace, or by the signal itself, still comes of having been asked.
+    """
+    if stop is None or not spared:
+        return stop.why if stop is not None else None
+    if event.exit.exit_code == 0:
+        return None
+    terms = contract_of(launch)
+    died = event.exit.signal == signal.Signals[terms.preempt_signal]
+    by_signal = died or event.exit.exit_code == terms.checkpoint_exit_code
+    grace = launch["grace_s"] if launch is not None else 0.0
+    return stop.why if by_signal or event.exit.at <= stop.at + grace else None
+
+
+def _facts(event: Exited, over: OverQuota | None) -> Facts:
+    if over is None:
+        return event.facts
+    words = (
+        f"it took {over.used} bytes of disk, the node's limit for one job is {over.limit} "
+        "(job_disk_bytes): write less, keep fewer checkpoints, or ask an operator to raise it"
+    )
+    return replace(event.facts, error_message=words)
