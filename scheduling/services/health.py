@@ -47,10 +47,10 @@ class Ground:
 
 def ground(attempt: UUID, node: str, message: Mapping[str, Any], now: datetime) -> Ground:
     """The attempt's failing GPUs, for its end; GPUs that a process still uses are out of service from now on."""
+    found = gpus.failing(attempt)  # before: what its process left behind is no fault of a GPU
     if message.get("gpus_clean") is False:
         detail = str(message.get("detail") or "a process could not be killed")[:150].replace("\x00", "")
         gpus.unclean(attempt, node, detail, now=now)
-    found = gpus.failing(attempt)
     return Ground(tuple(uuid for uuid, _ in found), "; ".join(words for _, words in found))
 
 

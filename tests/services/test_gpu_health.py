@@ -357,6 +357,15 @@ def test_a_job_that_failed_and_left_a_process_behind_has_failed():
     assert Job.objects.get(pk=run.job).state == "FAILED"
 
 
+def test_a_gpu_that_failed_before_its_process_could_not_be_killed_is_still_what_the_job_failed_of():
+    run = running()
+    report({0: {"xids": [79], "xids_before": 0}}, at=5)
+    b.finished(run, "FAILED", exit_code=1, gpus_clean=False, now=b.later(8), error="CUDA error")
+    job = Job.objects.get(pk=run.job)
+    assert (job.state, job.app_failures, job.avoid["gpus"]) == ("QUEUED", 0, ["GPU-n1-0"])
+    assert [state(i) for i in range(3)] == ["QUARANTINED", "QUARANTINED", "HEALTHY"]
+
+
 def three_failures(*, errors):
     """Jobs of alice, bob and alice have failed on the first two GPUs of the only node."""
     who = b.people()

@@ -292,7 +292,7 @@ def unclean(attempt_id: UUID, node: str, words: str, *, now: datetime) -> None:
 
 
 def failing(attempt_id: UUID) -> list[tuple[str, str]]:
-    """``(UUID, "GPU n1/2 is failing (why)")`` of the attempt's GPUs that are out of service for what was found on
+    """``(UUID, "GPU n1/2 was failing (why)")`` of the attempt's GPUs that are out of service for what was found on
     them: not for a process that could not be killed, which is the process's affair."""
     rows = Gpu.objects.filter(allocations__attempt_id=attempt_id, state__in=OUT).select_related("node__live")
     found = []
