@@ -53,7 +53,7 @@ class Node:
         self.life += 1
         self.log_at, self.polls, self.aborted, self.working = {}, set(), set(), set()
         deadline = self.lease.deadline if self.lease is not None else 0.0
-        self.agent = Machine(timings=Timings(), deadline=deadline, found=self._found())
+        self.agent = Machine(timings=Timings(), deadline=deadline, found=self._found(), sees_gpus=True)
         self.agent.seq = round(self.house.clock.boot * 1000)
         for held in list(self.agent.attempts.values()):
             self._watch(held.ref)
@@ -278,6 +278,11 @@ class Node:
         self.aborted.add(command.ref)
 
     # ------------------------------------------------------------ jobs and the keeper
+
+    def _do_lookatgpus(self, command: m.LookAtGpus) -> None:
+        """Now and then the memory of a job outlives its processes for a look or two."""
+        left = "GPU memory" if self.house.dice.random() < 0.2 else ""
+        self.later(0.05, lambda: self.feed(m.GpusLooked(command.ref, left)))
 
     def _do_bind(self, command: m.Bind) -> None:
         on_disk = self.disk[command.ref]
