@@ -15,6 +15,7 @@ from django.template.response import TemplateResponse
 from simple_history.admin import SimpleHistoryAdmin
 
 from scheduling import models
+from scheduling.admin_forms import LevelFormSet, PreemptionRuleForm, QueueForm, WindowForm
 from scheduling.core.policy import MAX_WEIGHT
 from scheduling.services import now, pool, windows
 from scheduling.store.queries.access import actor_of
@@ -57,6 +58,7 @@ class LevelInline(admin.TabularInline):
     """The priorities of a queue."""
 
     model = models.Level
+    formset = LevelFormSet
     extra = 0
 
 
@@ -76,20 +78,9 @@ class QueueAdmin(Policy):
         "name", "weight", "default_level", "default_max_duration_s", "max_duration_cap_s", "grace_s",
         "never_without_checkpoint",
     )  # fmt: skip
+    form = QueueForm
     list_editable = ("weight",)
     inlines = (LevelInline,)
-
-
-class PreemptionRuleForm(forms.ModelForm):
-    """A rule goes down: of levels of equal numbers, jobs would evict each other without end."""
-
-    def clean(self) -> dict[str, Any]:
-        """The values, with an error at ``victim`` when its level is not below the preemptor's."""
-        found: dict[str, Any] = super().clean() or self.cleaned_data
-        above, below = found.get("preemptor"), found.get("victim")
-        if above is not None and below is not None and below.value >= above.value:
-            self.add_error("victim", f"the number of its level ({below.value}) must be below {above.value}")
-        return found
 
 
 @admin.register(models.PreemptionRule)
@@ -159,6 +150,7 @@ class PlanningSettingsAdmin(OneRow):
 class WindowAdmin(admin.ModelAdmin):
     """When nodes are closed, for maintenance or but for one project. The scheduler hears of every change."""
 
+    form = WindowForm
     list_display = ("name", "start", "end", "project", "created_by")
     list_filter = ("project",)
     search_fields = ("name",)

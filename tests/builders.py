@@ -13,7 +13,7 @@ import numpy as np
 from django.contrib.auth import get_user_model
 from safetensors.numpy import save
 
-from scheduling.models import Attempt
+from scheduling.models import Attempt, Availability
 from scheduling.services import artifacts, jobs, pool, tick
 from scheduling.services.jobs import Accepted
 from scheduling.store import seed
@@ -85,11 +85,9 @@ def node(name: str = "n1", *, now: datetime = NOON, **kw: Any) -> str:
 
 def listening(until: float, start: float = 0) -> None:
     """A web process has been accepting heartbeats from ``start`` to ``until`` seconds after noon without a gap."""
-    at = start
-    while at < until:
-        pool.accepting(later(at))
-        at += 5
-    pool.accepting(later(until))
+    pool.accepting(later(start))
+    # What is told every few seconds moves nothing else on than the time of the last word.
+    Availability.objects.filter(last_seen_at__lt=later(until)).update(last_seen_at=later(until))
 
 
 def beat(
@@ -245,6 +243,13 @@ def busy_lab() -> tuple[Lab, Running]:
     """The lab, with a merge of alice's two models running on 2 of its GPUs."""
     made = lab()
     return made, running(made.who["alice"], made.models)
+
+
+@Remembered
+def full_lab() -> tuple[Lab, Running]:
+    """The lab, with a merge of alice's of level Low running on all 4 of its GPUs."""
+    made = lab()
+    return made, running(made.who["alice"], made.models, priority="Low", gpu_count=4)
 
 
 def output(

@@ -112,51 +112,71 @@ def run(part: Part, env: Mapping[str, str], *, beside_others: bool) -> str:
     return result
 
 
-def rounds() -> list[list[Part]]:
-    """Everything; the parts of one round run side by side, since the journeys mostly wait for processes.
+def rounds() -> list[list[list[Part]]]:
+    """Everything, round by round; in a round the rows run side by side, and the parts of a row one after another.
 
-    A house of a journey takes a node for lost that gets no processor for some seconds: what computes all the time
-    gives way to it.
+    The journeys mostly wait for processes, so what computes all the time runs beside them. A house of a journey takes
+    a node for lost that gets no processor for some seconds: what computes gives way to it, and no more than two houses
+    are up at once.
     """
     skip = [f"--ignore={d}" for d in SEPARATE]
     by_group = ["--dist", "loadgroup"]
+    first_day, kills, preemption, gang = (
+        Part(f"journey: {name}", [pytest(f"tests/journeys/test_{file}.py")])
+        for name, file in (
+            ("the first day", "first_day"),
+            ("kills", "kills"),
+            ("preemption", "preemption"),
+            ("several nodes", "gang"),
+        )
+    )
     return [
-        [Part("lint", [[BIN / "ruff", "format", "--check", "--quiet", "."], [BIN / "ruff", "check", "."]])],
-        [Part("walls", [[BIN / "lint-imports"]])],
-        # They import everything in three processes: the many of the next round find it compiled. Three for two
-        # processors, since one in four of these tests mostly waits for processes of its own.
-        [Part("tests on SQLite", [pytest("tests", *skip, "-n", "3", *by_group)])],
+        [
+            [
+                Part("lint", [[BIN / "ruff", "format", "--check", "--quiet", "."], [BIN / "ruff", "check", "."]]),
+                Part("walls", [[BIN / "lint-imports"]]),
+                Part("types", [[BIN / "mypy", "."]]),
+            ],
+            # Imported once by one process, everything is compiled for the many that would else all do it at once.
+            [Part("collection", [pytest("tests", "--collect-only", "-q")])],
+        ],
+        [
+            # Three processes for two processors, since one in four of these tests mostly waits for its own processes.
+            [Part("tests on SQLite", [pytest("tests", *skip, "-n", "3", *by_group)], gives_way=True)],
+            [gang],
+        ],
         [
             # The server is thrown away with its databases: nothing to tear down.
-            Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, "-n", "2", *by_group, "--reuse-db")],
-                 "postgresql", gives_way=True),
-            Part("journey: the first day", [pytest("tests/journeys/test_first_day.py")]),
-            Part("journey: kills", [pytest("tests/journeys/test_kills.py")]),
-        ],
-        [
-            Part("types", [[BIN / "mypy", "."]], gives_way=True),
-            Part("browser", [pytest("tests/browser")], "chromium"),
-            Part("journey: preemption", [pytest("tests/journeys/test_preemption.py")]),
-            Part("journey: several nodes", [pytest("tests/journeys/test_gang.py")]),
+            [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, "-n", "2", *by_group, "--reuse-db")],
+                  "postgresql", gives_way=True)],
+            [first_day, preemption],
+            [kills, Part("browser", [pytest("tests/browser")], "chromium")],
         ],
     ]  # fmt: skip
+
+
+def run_row(row: Sequence[Part], env: Mapping[str, str], *, beside_others: bool) -> dict[str, str]:
+    """What became of each part of the row, run one after another."""
+    return {part.name: run(part, env, beside_others=beside_others) for part in row}
 
 
 def main() -> int:
     """The exit status: 0 when everything that could run succeeded (with CI=true: when everything ran and did)."""
     only = sys.argv[1:]
-    chosen = [[p for p in side if not only or any(word in p.name for word in only)] for side in rounds()]
-    install([p.package for side in chosen for p in side if p.package and not has(p.package)])
+    asked = [[[p for p in row if not only or any(w in p.name for w in only)] for row in side] for side in rounds()]
+    chosen = [[row for row in side if row] for side in asked]
+    install([p.package for side in chosen for row in side for p in row if p.package and not has(p.package)])
     results: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="emep-test-") as home:
-        env = {**os.environ, "EMEP_DATA_DIR": home, "DJANGO_SETTINGS_MODULE": "emep_site.settings"}
+        env = {**os.environ, "EMEP_DATA_DIR": home, "DJANGO_SETTINGS_MODULE": "emep_site.settings",
+               "EMEP_TEST_SHARED": home}  # fmt: skip
         env.pop("DATABASE_URL", None)
         # Without bytecode each of the hundreds of processes would compile the sources anew.
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         for side in chosen:
             with ThreadPoolExecutor(max(1, len(side))) as pool:
-                ended = pool.map(partial(run, env=env, beside_others=len(side) > 1), side)
-                results |= dict(zip([p.name for p in side], ended, strict=True))
+                for ended in pool.map(partial(run_row, env=env, beside_others=len(side) > 1), side):
+                    results |= ended
     say("summary")
     for name, result in results.items():
         sys.stdout.write(f"{name:<32} {result}\n")

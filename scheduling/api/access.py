@@ -13,7 +13,7 @@ from knox.auth import TokenAuthentication
 from knox.crypto import hash_token
 from knox.models import get_token_model
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
@@ -87,8 +87,15 @@ class BrowserSession(SessionAuthentication):
     """A signed-in browser with CSRF enforced, and without reading a JSON body to look for the CSRF token in it."""
 
     def enforce_csrf(self, request: Any) -> None:
-        """PermissionDenied unless the header or form carries the CSRF token."""
-        super().enforce_csrf(request._request)
+        """403 unless the header or form carries the CSRF token."""
+        try:
+            super().enforce_csrf(request._request)
+        except PermissionDenied as missing:
+            message = (
+                f"{missing.detail}; a signed-in browser sends its csrftoken cookie as the header X-CSRFToken too: "
+                "reload the page, or send an API token (Authorization: Bearer emep_...) and no cookies"
+            )
+            raise Problem(403, "permission_denied", message, limit="X-CSRFToken") from missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +164,17 @@ class HasScope(BasePermission):
         if scope is None:
             raise ImproperlyConfigured(f"{type(view).__name__} names no scope for {method}")
         if scope != ANY and not actor_of(request).may(scope):
-            raise Problem(
-                403, "scope_missing", f"this token lacks the scope {scope}; make one that has it",
-                facts={"scope": scope}, limit=scope,
-            )  # fmt: skip
+            raise Problem(403, "scope_missing", _lacks(scope, actor_of(request)), facts={"scope": scope}, limit=scope)
         return True
+
+
+def _lacks(scope: str, actor: Actor) -> str:
+    """What to do about a token without the scope; whoever may not have that scope has to ask first."""
+    first = ""
+    if scope == "pool:operate" and not actor.may_operate:
+        first = f", once an admin has given {actor.username} the permission operate_pool at /admin/"
+    make = "make one that has it on the page Account or by POST /api/v1/tokens/"
+    return f"this token lacks the scope {scope}: {make}{first}"
 
 
 class IsNode(BasePermission):

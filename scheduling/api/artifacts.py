@@ -12,13 +12,13 @@ from rest_framework.response import Response
 
 from scheduling.api.body import json_object, only, usable
 from scheduling.api.door import Door, parameters
-from scheduling.api.paging import PARAMETERS, listed
+from scheduling.api.paging import PARAMETERS, listed, refuse_filters
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.ranges import file_response, headers_of, span_of, unchanged
 from scheduling.api.shapes import artifacts as shapes
 from scheduling.api.shapes.answers import BYTES, PAGING, documented, page_of, query
 from scheduling.api.uploads import checked
-from scheduling.services import artifact_files
+from scheduling.services import artifact_files, filters
 from scheduling.services import artifacts as service
 from scheduling.services.artifacts import Owner
 from scheduling.store.queries import artifacts as queries
@@ -38,6 +38,7 @@ class ArtifactList(Door):
     def get(self, request: Request) -> Response:
         """One page of the artifacts that pass the filters."""
         given = parameters(request, ("kind", "project", "q", *PARAMETERS))
+        refuse_filters(filters.wrong_of_artifacts(self.actor, given))
         rows = queries.filtered(
             self.actor, kind=given.get("kind", ""), project=given.get("project", ""), q=given.get("q", "")
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,10 +18,9 @@ from django.template.loader import render_to_string
 
 from scheduling.api.problems import RETRY_AFTER_S, Problem, document
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 PATIENCE_S = 2.0
 OF_NODES = ("/api/v1/nodes/", "/api/v1/attempts/")
@@ -71,7 +70,7 @@ class AtWork:
         self.patience_s = patience_s
         self.nodes, self.people = asyncio.Semaphore(most), asyncio.Semaphore(most)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer the request when its turn comes, or refuse it."""
         path = str(scope.get("path", ""))
         if scope["type"] != "http" or path.startswith(ALWAYS):

@@ -20,6 +20,7 @@ from scheduling.services import now
 from scheduling.store.queries.access import Actor
 from workers.catalog import nearest
 
+OPERATE = "operate_pool"
 WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
@@ -61,6 +62,19 @@ class Door(Base):
     def actor(self) -> Actor:
         """Who is asking."""
         return actor_of(self.request)
+
+
+class OperatorDoor(Door):
+    """A view in which operators change the pool."""
+
+    def let_operate(self, doing: str) -> None:
+        """403 unless the person may operate the pool; it says what is missing, and who can give it."""
+        if not self.actor.may_operate:
+            message = (
+                f"{doing} needs the permission {OPERATE}, which operators have and {self.actor.username} does not: "
+                "ask an admin, who can give it at /admin/"
+            )
+            raise Problem(403, "permission_denied", message, limit=OPERATE, facts={"permission": OPERATE})
 
 
 class NodeDoor(Base):

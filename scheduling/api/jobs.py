@@ -15,18 +15,17 @@ from rest_framework.throttling import BaseThrottle, UserRateThrottle
 from scheduling.api import waiting
 from scheduling.api.body import json_object, only
 from scheduling.api.door import Door, parameters
-from scheduling.api.paging import PARAMETERS, listed
+from scheduling.api.paging import PARAMETERS, listed, refuse_filters
 from scheduling.api.plan import foretold, hold_to_plan, not_foretold
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import jobs as shapes
 from scheduling.api.shapes.answers import PAGING, documented, page_of, query
 from scheduling.core.lifecycle import TERMINAL, JobState
+from scheduling.services import filters
 from scheduling.services import jobs as service
 from scheduling.store.queries import jobs as queries
-from workers.catalog import nearest
 
 FILTERS = ("state", "kind", "queue", "project", "user", "q")
-STATE_WORDS = (*(s.value for s in JobState), "waiting", "live", "ended")
 MAX_WAIT_S = 60.0
 MAX_KEY = 200
 EXACTLY = (
@@ -59,7 +58,7 @@ class JobList(Door):
     def get(self, request: Request) -> Response:
         """One page of the jobs that pass the filters."""
         given = parameters(request, (*FILTERS, *PARAMETERS))
-        _check_states(given.get("state", ""))
+        refuse_filters(filters.wrong_of_jobs(self.actor, given))
         rows = queries.full(queries.filtered(self.actor, given))
         return Response(listed(request, given, rows, by="submitted_at", shown=self._shown))
 
@@ -108,14 +107,6 @@ def found(view: Door, job_id: str) -> dict[str, Any]:
     if job is None:
         raise not_found("job")
     return not_foretold(queries.as_dict(job, now=view.now))
-
-
-def _check_states(text: str) -> None:
-    known = {word.lower() for word in STATE_WORDS}
-    for word in text.split(",") if text else []:
-        if word.lower() not in known:
-            message = f"there is no state {word[:40]!r}{nearest(word.upper(), STATE_WORDS)}"
-            raise Problem(400, "unknown_state", message, field="state", limit=list(STATE_WORDS))
 
 
 def _idempotency_key(request: Request) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -34,6 +34,12 @@ def listed(
     at = _read(given["cursor"]) if given.get("cursor") else None
     found = page(rows, by, at, size)
     return envelope(shown(found.rows), next=_address(request, found.next), previous=_address(request, found.previous))
+
+
+def refuse_filters(wrong: Sequence[Mapping[str, Any]]) -> None:
+    """400 with every wrong value of a filter, if there is any."""
+    if wrong:
+        raise Problem(400, wrong[0]["code"], wrong[0]["message"], errors=wrong)
 
 
 def envelope(results: list[Any], *, next: str | None = None, previous: str | None = None) -> dict[str, Any]:

@@ -12,14 +12,14 @@ from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle, UserRateThrottle
 
 from scheduling.api.body import json_object, only, usable
-from scheduling.api.door import Door
+from scheduling.api.door import Door, OperatorDoor
 from scheduling.api.problems import Problem
 from scheduling.api.shapes import jobs as job_shapes
 from scheduling.api.shapes import plan as shapes
 from scheduling.api.shapes.answers import documented
 from scheduling.core.fields import shown
 from scheduling.core.lifecycle import JobState
-from scheduling.services import replay, whatif
+from scheduling.services import outlook, replay, whatif
 from scheduling.services.whatif import Change, Planned
 from scheduling.store.queries import credentials
 from scheduling.store.queries.access import Actor
@@ -84,26 +84,30 @@ def hold_to_plan(body: dict[str, Any], actor: Actor, now: datetime, *, key: str 
 
 
 def foretold(job: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """The job with what is expected of it and why, both as of one instant, if it waits."""
-    found = whatif.foretell(job["id"], now) if job["state"] == JobState.QUEUED else None
+    """The job with what is expected of it and why, if it waits, and the one instant that all of that is of."""
+    if job["state"] != JobState.QUEUED:
+        return not_foretold(job)
+    with outlook.present.look(now, must_know=job["id"]) as seen:
+        found, as_of = seen.foretell(job["id"]), seen.as_of
     if found is None:
         return not_foretold(job)
     start = None if found.start is None else asdict(found.start)
-    as_of = now if found.start is None else found.start.as_of
     helps = _changes(whatif.changes(found.alternatives, as_of))
-    return {**job, "reasons": list(found.reasons), "estimated_start": start, "alternatives": helps}
+    return {
+        **job, "as_of": as_of, "reasons": list(found.reasons), "estimated_start": start, "alternatives": helps,
+    }  # fmt: skip
 
 
 def not_foretold(job: Mapping[str, Any]) -> dict[str, Any]:
     """The same members without asking: for lists, and for jobs that don't wait."""
-    return {**job, "estimated_start": None, "alternatives": []}
+    return {**job, "as_of": None, "estimated_start": None, "alternatives": []}
 
 
 def _changes(found: Iterable[Change]) -> list[dict[str, Any]]:
     return [{"change": each.change, "starts_at": each.starts_at, "fields": each.fields} for each in found]
 
 
-class Replay(Door):
+class Replay(OperatorDoor):
     """What a change of the policy or the pool would do to everything that waits."""
 
     scopes = {"POST": "pool:operate"}
@@ -114,8 +118,7 @@ class Replay(Door):
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """The difference; 422 for a change that can't be made, 409 while another replay runs, 503 if it takes long."""
-        if not self.actor.may_operate:
-            raise Problem(403, "permission_denied", "replays need the permission operate_pool; ask an admin")
+        self.let_operate("a replay")
         body, _ = json_object(request)
         only(body, replay.FIELDS)
         usable(body)

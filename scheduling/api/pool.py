@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduling.api.body import json_object, only
-from scheduling.api.door import Door, parameters
+from scheduling.api.door import Door, OperatorDoor, parameters
 from scheduling.api.paging import envelope
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import pool as shapes
@@ -86,7 +86,7 @@ class GpuDetail(Reading):
         return Response(gpu)
 
 
-class GpuVerb(Door):
+class GpuVerb(OperatorDoor):
     """Something an operator does to a GPU: twice is the same as once."""
 
     scopes = {"POST": "pool:operate"}
@@ -94,8 +94,7 @@ class GpuVerb(Door):
 
     def post(self, request: Request, uuid: str) -> Response:
         """The GPU's state after the verb; 409 while a job is in the way."""
-        if not self.actor.may_operate:
-            raise Problem(403, "permission_denied", "operating GPUs needs the permission operate_pool; ask an admin")
+        self.let_operate(f"to {self.verb} a GPU")
         result = health.operate(uuid, self.verb, self.actor, self.now)
         if result is None:
             raise not_found("GPU")
@@ -126,7 +125,7 @@ class GpuRetire(GpuVerb):
     verb = "retire"
 
 
-class SilenceConfirm(Door):
+class SilenceConfirm(OperatorDoor):
     """The end of the guard over many silent nodes."""
 
     scopes = {"POST": "pool:operate"}
@@ -136,8 +135,7 @@ class SilenceConfirm(Door):
     )
     def post(self, request: Request) -> Response:
         """Their work is taken back as their leases end; 409 while there is no such alarm."""
-        if not self.actor.may_operate:
-            raise Problem(403, "permission_denied", "confirming needs the permission operate_pool; ask an admin")
+        self.let_operate("to confirm that nodes are gone")
         only(json_object(request, optional=True)[0], ())
         silent = service.confirm_silence(self.actor, self.now)
         if silent is None:
@@ -145,7 +143,7 @@ class SilenceConfirm(Door):
         return Response({"nodes": silent})
 
 
-class NodeVerb(Door):
+class NodeVerb(OperatorDoor):
     """Something an operator does to a node: twice is the same as once."""
 
     scopes = {"POST": "pool:operate"}
@@ -153,8 +151,7 @@ class NodeVerb(Door):
 
     def post(self, request: Request, name: str) -> Response:
         """The node's state after the verb; 409 in a state where it makes no sense."""
-        if not self.actor.may_operate:
-            raise Problem(403, "permission_denied", "operating nodes needs the permission operate_pool; ask an admin")
+        self.let_operate(f"to {self.verb} a node")
         result = service.operate(name, self.verb, self.actor, self.now, deadline_s=self.given(request))
         if result is None:
             raise not_found("node")

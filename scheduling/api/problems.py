@@ -16,6 +16,7 @@ from rest_framework import exceptions
 
 API = "/api/"
 RETRY_AFTER_S = 2
+NOT_ALLOWED = "this needs a permission that you don't have; ask an admin, who can give it at /admin/"
 
 
 class Problem(exceptions.APIException):
@@ -87,7 +88,7 @@ def _as_problem(exc: Exception) -> Problem | None:
     if isinstance(exc, Http404):
         return not_found("page")
     if isinstance(exc, PermissionDenied):
-        return Problem(403, "permission_denied", str(exc) or "you may not do this")
+        return Problem(403, "permission_denied", str(exc) or NOT_ALLOWED)
     if isinstance(exc, RequestDataTooBig):
         return Problem(413, "too_large", "the body is larger than the server takes; send less")
     if isinstance(exc, (UnreadablePostError, SuspiciousOperation)):
@@ -153,7 +154,7 @@ def permission_denied(request: HttpRequest, exception: Exception) -> HttpRespons
     """Django's handler403."""
     if not request.path.startswith(API):
         return defaults.permission_denied(request, exception)
-    return document(Problem(403, "permission_denied", "you may not do this"))
+    return document(Problem(403, "permission_denied", NOT_ALLOWED))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduling.api.body import json_object
-from scheduling.api.door import Door, parameters
+from scheduling.api.door import OperatorDoor, parameters
 from scheduling.api.paging import envelope
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import pool as shapes
@@ -15,16 +15,7 @@ from scheduling.services import windows as service
 from scheduling.store.queries import windows as queries
 
 
-class Windows(Door):
-    """Times in which nodes are closed."""
-
-    def let_operate(self) -> None:
-        """403 unless the actor may operate the pool."""
-        if not self.actor.may_operate:
-            raise Problem(403, "permission_denied", "closing nodes needs the permission operate_pool; ask an admin")
-
-
-class WindowList(Windows):
+class WindowList(OperatorDoor):
     """All windows that have not ended, and new ones."""
 
     scopes = {"GET": "pool:read", "POST": "pool:operate"}
@@ -43,7 +34,7 @@ class WindowList(Windows):
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """201 with the window; 422 with every fault at once."""
-        self.let_operate()
+        self.let_operate("closing nodes")
         body, _ = json_object(request)
         made = service.add(body, self.actor, self.now)
         if not isinstance(made, int):
@@ -51,7 +42,7 @@ class WindowList(Windows):
         return Response(queries.window(made, self.actor), status=201)
 
 
-class WindowDetail(Windows):
+class WindowDetail(OperatorDoor):
     """One window."""
 
     scopes = {"DELETE": "pool:operate"}
@@ -59,7 +50,7 @@ class WindowDetail(Windows):
     @documented("windows_delete", "Open the nodes again", tag="pool", status=204)
     def delete(self, request: Request, window: int) -> Response:
         """204: the window is gone."""
-        self.let_operate()
+        self.let_operate("opening closed nodes")
         if not service.remove(window, self.actor, self.now):
             raise not_found("window")
         return Response(status=204)

@@ -61,10 +61,16 @@ def _term(fields: Fields, path: str, raw: object, *, required: bool) -> Affinity
             message = f"there is no field {shown(name)} in a rule{nearest(name, TERM_FIELDS)}; remove it"
             fields.refuse(f"{path}.{name}", "unknown_field", message)
     key, op = raw.get("key"), raw.get("op")
-    if not isinstance(key, str) or not _is_plain(key):
-        message = f"{path}.key must name a label: text of 1 to {MAX_TEXT} printable characters"
+    if "key" not in raw:
+        message = f"{path}.key is missing: name a label, in 1 to {MAX_TEXT} printable characters"
+        fields.refuse(f"{path}.key", "required", message, MAX_TEXT)
+    elif not isinstance(key, str) or not _is_plain(key):
+        message = f"{path}.key must name a label, in 1 to {MAX_TEXT} printable characters, not {shown(key)}"
         fields.refuse(f"{path}.key", "bad_key", message, MAX_TEXT)
-    if not isinstance(op, str) or op not in OPERATORS:
+    if "op" not in raw:
+        fields.refuse(f"{path}.op", "required", f"{path}.op is missing: give one of {', '.join(OPERATORS)}", OPERATORS)
+        op = None
+    elif not isinstance(op, str) or op not in OPERATORS:
         message = f"{path}.op must be one of {', '.join(OPERATORS)}, not {shown(op)}{nearest(op, OPERATORS)}"
         fields.refuse(f"{path}.op", "unknown_operator", message, OPERATORS)
         op = None

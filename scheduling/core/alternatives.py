@@ -20,13 +20,15 @@ _LEVELS = {"nvlink_group": "one NVLink group", "rack": "one rack"}
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A changed request that would start at once: the changed number by name, and the change in words."""
+    """A changed request that would start at once, or at ``starts_ms`` at the soonest: the changed number by name, and
+    the change in words."""
 
     name: str
     value: int
     words: str
     request: ResourceRequest
     duration_s: int
+    starts_ms: int | None = None
 
     @property
     def phrase(self) -> str:
@@ -69,15 +71,24 @@ def alternatives(
             yield Alternative(name, value, words, changed, seconds)
     if wanted.confined is None:
         return
-    loosened = [each for each in _without_neighbours(request) if starts(each[2], queued.job.group)]
+    loosened = [each for each in loosened_neighbours(request) if starts(each[2], queued.job.group)]
     least = [each for each in loosened if each[0] != "without_neighbours"] or loosened
     for name, words, changed in least:
         yield Alternative(name, 1, words, changed, seconds)
-    if not loosened and queued.job.group is not None and starts(request, None):
-        yield Alternative("without_group", 1, f"without being of group {queued.job.group}", request, seconds)
+    if loosened or queued.job.group is None:
+        return
+    alone = f"without being of group {queued.job.group}"
+    if starts(request, None):
+        yield Alternative("without_group", 1, alone, request, seconds)
+        return
+    for name, words, changed in loosened_neighbours(request):
+        if starts(changed, None):
+            both = f"without_group_and_{name.removeprefix('without_')}"
+            yield Alternative(both, 1, f"{words} and {alone}", changed, seconds)
+            return
 
 
-def _without_neighbours(request: ResourceRequest) -> Iterator[tuple[str, str, ResourceRequest]]:
+def loosened_neighbours(request: ResourceRequest) -> Iterator[tuple[str, str, ResourceRequest]]:
     """The request without one of its rules about groups of jobs, and at last without both."""
     near, apart = request.near, request.apart
     if apart is not None:
@@ -86,6 +97,20 @@ def _without_neighbours(request: ResourceRequest) -> Iterator[tuple[str, str, Re
         yield "without_with", f"without having to run beside group {near.group}", replace(request, near=None)
     if near is not None and apart is not None:
         yield "without_neighbours", "without its rules about groups of jobs", replace(request, near=None, apart=None)
+
+
+def loosened_topology(request: ResourceRequest) -> Iterator[tuple[str, str, ResourceRequest]]:
+    """The request without one of the things it asks of how its GPUs lie."""
+    if request.nvlink_exclusive:
+        yield "without_exclusive", "an NVLink group shared with other jobs", replace(request, nvlink_exclusive=False)
+    if request.nvlink_required:
+        loose = replace(request, nvlink_required=False, nvlink_exclusive=False)
+        yield "without_nvlink", "no need for NVLink", loose
+    if request.required_level is not None:
+        words = f"no need for {_LEVELS[request.required_level]}"
+        yield "without_level", words, replace(request, required_level=None)
+    if request.required_terms:
+        yield "without_rule", "without its required rules", replace(request, affinity=request.preferred_terms)
 
 
 def _changes(room: Room, request: ResourceRequest) -> Iterator[tuple[str, int, str, ResourceRequest]]:
@@ -109,18 +134,8 @@ def _changes(room: Room, request: ResourceRequest) -> Iterator[tuple[str, int, s
             if fits(fewer):
                 yield "gpus_at_most", count, f"at most {gpus_in_words(count)}", fewer
                 break
-    if request.nvlink_required:
-        loose = replace(request, nvlink_required=False, nvlink_exclusive=False)
-        yield "without_nvlink", 1, "no need for NVLink", loose
-    if request.required_level is not None:
-        yield (
-            "without_level",
-            1,
-            f"no need for {_LEVELS[request.required_level]}",
-            replace(request, required_level=None),
-        )
-    if request.required_terms:
-        yield "without_rule", 1, "without its required rules", replace(request, affinity=request.preferred_terms)
+    for name, words, loose in loosened_topology(request):
+        yield name, 1, words, loose
     for size in reversed([size for size in room.inventory.memory_sizes if size < request.gpu_memory_min_mib]):
         smaller = replace(request, gpu_memory_min_mib=size)
         if fits(smaller):

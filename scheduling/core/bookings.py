@@ -17,16 +17,17 @@ _by_start = attrgetter("start_ms")
 
 
 class Booking:
-    """GPUs that are promised from ``start_ms`` to ``end_ms``; in a window, ``project`` may have them."""
+    """GPUs that are promised from ``start_ms`` to ``end_ms``; in a window, which has a ``name``, ``project`` may have
+    them."""
 
-    __slots__ = ("_pins", "cells", "end_ms", "gpus", "project", "start_ms", "window")
+    __slots__ = ("_pins", "cells", "end_ms", "gpus", "name", "project", "start_ms", "window")
 
     def __init__(
         self, gpus: list[int], cells: dict[int, int], start_ms: int, *, end_ms: int, window: bool = False,
-        project: str | None = None,
+        project: str | None = None, name: str = "",
     ) -> None:  # fmt: skip
         self.gpus, self.cells, self.start_ms, self.end_ms = gpus, cells, start_ms, end_ms
-        self.window, self.project = window, project
+        self.window, self.project, self.name = window, project, name
         self._pins: Pins | None = None
 
     def pins(self, node_of: list[int]) -> Pins:

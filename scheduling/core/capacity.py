@@ -5,7 +5,7 @@ Installed counts, busy or free, healthy or not: health comes back, and a job sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from scheduling.core.counts import MAX_GPUS, Counts
@@ -15,7 +15,7 @@ from scheduling.core.pool import Pool
 from scheduling.core.resources import PLACES, FieldError, ResourceRequest
 from scheduling.core.rules import spelled
 from scheduling.core.units import as_memory, gb
-from scheduling.core.words import gpus_in_words
+from scheduling.core.words import gpus_in_words, nodes_in_words
 
 ONE_NODE_ONLY = "a job of this kind lies on one node"
 
@@ -132,9 +132,8 @@ def _too_many(wanted: ResourceRequest, count: int, pool: Pool, rooms: Rooms, *, 
     """The refusal of a count whose nodes the scheduler was to choose."""
     bare, most = replace(wanted, affinity=()), rooms.most()
     if not over_nodes and rooms_for(pool, bare).split(count) is not None:
-        message = (
-            f"{ONE_NODE_ONLY}, and no node has room for {count} GPUs{_memory_word(wanted)}: ask for at most {most}"
-        )
+        room = f"{gpus_in_words(count)}{_memory_word(wanted)}"
+        message = f"{ONE_NODE_ONLY}, and no node has room for {room}: ask for at most {most}"
         return FieldError("gpu_count", "one_node_only", message, most)
     several = wanted.required_level == "rack" or rooms.most_nodes(1) > 1
     instead = _instead(
@@ -147,19 +146,17 @@ def _too_many(wanted: ResourceRequest, count: int, pool: Pool, rooms: Rooms, *, 
 def _on_one_node(wanted: ResourceRequest, counts: Counts, asked: Split, most: int) -> Iterator[FieldError]:
     """The refusal of several nodes where only one is taken: the same GPUs on one, or as many as it has."""
     per_node = min(most, counts.per_node or counts.gpus or 1)
-    changed = {
+    numbers = {
         "gpu_count": (counts.gpus, per_node),
         "node_count": (counts.nodes, 1),
         "gpus_per_node": (counts.per_node, per_node),
     }
-    for field, (sent, limit) in changed.items():
-        if sent is None or sent == limit:
-            continue
+    limits = {field: limit for field, (sent, limit) in numbers.items() if sent not in (None, limit)}
+    for field, limit in limits.items():
         if not most:
             yield FieldError(field, _code(wanted, several=False), _nothing(wanted), 0)
             continue
-        message = f"{ONE_NODE_ONLY}: ask for {field} of at most {limit}"
-        yield FieldError(field, "one_node_only", message, limit)
+        yield FieldError(field, "one_node_only", f"{ONE_NODE_ONLY}: {_ask_for(limits)}", limit)
 
 
 def _changed(wanted: ResourceRequest, counts: Counts, asked: Split, pool: Pool, rooms: Rooms) -> Iterator[FieldError]:
@@ -168,16 +165,22 @@ def _changed(wanted: ResourceRequest, counts: Counts, asked: Split, pool: Pool, 
     instead = _instead(
         replace(wanted, affinity=()), lambda changed: rooms_for(pool, changed).holds(asked.nodes, asked.per_node)
     )
-    changed = {
+    numbers = {
         "node_count": (counts.nodes, fits.nodes, asked.nodes),
         "gpus_per_node": (counts.per_node, fits.per_node, asked.per_node),
         "gpu_count": (counts.gpus, fits.nodes * fits.per_node, counts.gpus),
     }
-    for field, (sent, limit, value) in changed.items():
-        if sent is not None and limit != value:
-            several = asked.nodes > 1 and field != "gpus_per_node"
-            told = _message(wanted, asked, fits, field=field) + (instead if fits.nodes and fits.per_node else "")
-            yield FieldError(field, _code(wanted, several=several), told, limit)
+    limits = {field: limit for field, (sent, limit, value) in numbers.items() if sent is not None and limit != value}
+    for field, limit in limits.items():
+        several = asked.nodes > 1 and field != "gpus_per_node"
+        told = _message(wanted, asked, fits, limits) + (instead if fits.nodes and fits.per_node else "")
+        yield FieldError(field, _code(wanted, several=several), told, limit)
+
+
+def _ask_for(limits: Mapping[str, int]) -> str:
+    """What to ask for instead; of several numbers none helps without the others."""
+    told = " and ".join(f"{field} of at most {limit}" for field, limit in limits.items())
+    return f"ask for {told}{' together' if len(limits) > 1 else ''}"
 
 
 def _instead(wanted: ResourceRequest, holds: Callable[[ResourceRequest], bool]) -> str:
@@ -234,19 +237,20 @@ def _nothing(wanted: ResourceRequest) -> str:
 def _count_message(wanted: ResourceRequest, count: int, most: int, *, several: bool) -> str:
     if not most:
         return _nothing(wanted)
-    return f"{_lacks(wanted, several=several)} room for {count} GPUs{_memory_word(wanted)}: ask for at most {most}"
+    room = f"room for {gpus_in_words(count)}{_memory_word(wanted)}"
+    return f"{_lacks(wanted, several=several)} {room}: ask for at most {most}"
 
 
-def _message(wanted: ResourceRequest, asked: Split, fits: Split, *, field: str) -> str:
+def _message(wanted: ResourceRequest, asked: Split, fits: Split, limits: Mapping[str, int]) -> str:
     if not fits.nodes or not fits.per_node:
         return _nothing(wanted)
-    limit = {"node_count": fits.nodes, "gpus_per_node": fits.per_node}.get(field, fits.nodes * fits.per_node)
     lacks, gpus = _lacks(wanted, several=asked.nodes > 1), f"{gpus_in_words(asked.per_node)}{_memory_word(wanted)}"
     if asked.nodes == 1:
-        return f"{lacks} {gpus}; the largest has {limit}: ask for at most {limit}"
+        ask = f"ask for at most {fits.per_node}" if len(limits) == 1 else _ask_for(limits)
+        return f"{lacks} {gpus}; the largest has {fits.per_node}: {ask}"
     return (
-        f"{lacks} {asked.nodes} nodes with {gpus} each; {fits.nodes} with {fits.per_node} would fit: "
-        f"ask for {field} of at most {limit}"
+        f"{lacks} {nodes_in_words(asked.nodes)} with {gpus} each; {fits.nodes} with {fits.per_node} would fit: "
+        f"{_ask_for(limits)}"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduling.core.fields import Fields
+from scheduling.core.fields import Fields, as_whole
 from scheduling.core.largest import Rooms, Split
 
 NAMES = ("gpu_count", "node_count", "gpus_per_node")
@@ -57,8 +57,8 @@ def read_counts(fields: Fields, rooms: Rooms | None) -> Counts | None:
 
 def _plain(value: object) -> int | None:
     """The whole number from 1 up that the value is, to see what else would fit with it; None for anything else."""
-    text = value.strip() if isinstance(value, str) else str(value)
-    return int(text) if not isinstance(value, bool) and text.isascii() and text.isdigit() and int(text) > 0 else None
+    read = as_whole(value)
+    return read if isinstance(read, int) and read > 0 else None
 
 
 def _largest(rooms: Rooms, sent: Counts, given: tuple[bool, ...]) -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ from scheduling.core.neighbours import read_neighbours
 from scheduling.core.policy import Policy, QueuePolicy
 from scheduling.core.pool import Pool
 from scheduling.core.resources import RUNGS, ResourceRequest
-from scheduling.core.units import as_memory, parse_duration, parse_memory
+from scheduling.core.units import TooMuch, as_memory, parse_duration, parse_memory
 
 
 def read_resources(
@@ -57,7 +57,11 @@ def read_resources(
     verdict = judge(wanted, counts, pool, over_nodes=over_nodes)
     for error in verdict.errors:
         fields.refuse(error.field, error.code, error.message, error.limit)
-    return replace(verdict.request, nvlink_exclusive=exclusive) if verdict.request else None
+    if verdict.request is None:
+        return None
+    if wanted.max_wait_for_level_s is not None:
+        _refuse_idle_patience(fields, verdict.request)
+    return replace(verdict.request, nvlink_exclusive=exclusive)
 
 
 def _exclusive(fields: Fields, nvlink: bool | None) -> bool:
@@ -106,10 +110,24 @@ def _patience(fields: Fields) -> int | None:
     if value is None:
         return None
     try:
-        return parse_duration(value)
+        return parse_duration(value, "max_wait_for_level")
     except ValueError as error:
         fields.refuse("max_wait_for_level", "bad_duration", f"{error} (not {shown(value)})")
         return None
+
+
+def _refuse_idle_patience(fields: Fields, request: ResourceRequest) -> None:
+    """An error where there is no better level than the one that the job has anyway, so that waiting changes nothing."""
+    if any(error.field == "allow_span" for error in fields.errors):
+        return  # it contradicts that, which has been said
+    if not request.is_gang:
+        why = "this one lies on one node"
+    elif request.nvlink_required or request.required_level == "nvlink_group":
+        why = "this one lies in one NVLink group anyway"
+    else:
+        return
+    message = f"max_wait_for_level lets a job of several nodes hold out for a better level, and {why}: leave it out"
+    fields.refuse("max_wait_for_level", "no_effect", message)
 
 
 def _memory(fields: Fields, pool: Pool) -> int | None:
@@ -117,9 +135,13 @@ def _memory(fields: Fields, pool: Pool) -> int | None:
     if value is None:
         return 0
     try:
-        return parse_memory(value)
+        return parse_memory(value, "gpu_memory_min")
     except ValueError as error:
         most = as_memory(pool.largest_memory()) if pool.nodes else None
+        if most and isinstance(error, TooMuch):
+            message = f"gpu_memory_min must be at most {most}, which the largest GPUs have, not {shown(value)}"
+            fields.refuse("gpu_memory_min", "no_such_memory", message, most)
+            return None
         upto = f"; at most {most}" if most else ""
         fields.refuse("gpu_memory_min", "bad_memory", f"{error}{upto} (not {shown(value)})", most)
         return None
@@ -129,15 +151,20 @@ def _duration(fields: Fields, queue: QueuePolicy | None) -> int | None:
     value = fields.value("max_duration")
     if value is None:
         return queue.default_max_duration_s if queue else None
+    cap = queue.max_duration_cap_s if queue else None
     try:
-        seconds = parse_duration(value)
+        seconds = parse_duration(value, fields.spelt("max_duration"))
     except ValueError as error:
-        cap = queue.max_duration_cap_s if queue else None
+        if queue and isinstance(error, TooMuch):
+            message = (
+                f"max_duration may be at most {cap} seconds in queue {queue.name}, not {shown(value)}: ask for less"
+            )
+            fields.refuse("max_duration", "above_cap", message, cap)
+            return None
         upto = f"; up to {cap} seconds" if cap else ""
         fields.refuse("max_duration", "bad_duration", f"{error}{upto} (not {shown(value)})", cap)
         return None
     if queue and seconds > queue.max_duration_cap_s:
-        cap = queue.max_duration_cap_s
         message = (
             f"max_duration may be at most {cap} seconds in queue {queue.name}, and {shown(value)} counts as {seconds} "
             "seconds: ask for less"

@@ -12,6 +12,20 @@ if TYPE_CHECKING:
     from scheduling.core.scheduler import Scheduler
 
 
+# Told to the minute, so that a reason does not change with every tick.
+STEP_MS = 60_000
+
+
+def soonest(instant_ms: int) -> int:
+    """The instant as it is told where nothing happens before it: its whole minute, down."""
+    return instant_ms // STEP_MS * STEP_MS
+
+
+def latest(instant_ms: int) -> int:
+    """The instant as it is told where it happens by then: the whole minute, up."""
+    return -(-instant_ms // STEP_MS) * STEP_MS
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Instants in ms: ``low`` if nothing else took its place, ``at`` when the work ahead of it is then shared out over
@@ -39,4 +53,4 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
     gpus = max(1, sum(mask.bit_count() for mask in scheduler.room.usable))
     # A reservation binds those behind it only: with work ahead that holds none it is no more than a hope.
     promised = explainer.is_promised(queued) and ahead == 0
-    return Estimate(low + ahead // gpus, low, low + 2 * (ahead // gpus), rank, promised)
+    return Estimate(low + ahead // gpus, low, low - (-2 * ahead // gpus), rank, promised)

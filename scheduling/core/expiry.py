@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from scheduling.core.estimate import Estimate
+from scheduling.core.estimate import Estimate, latest, soonest
 from scheduling.core.plan import Reason
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.words import instant_in_words
-
-# Told to the minute, so that a reason does not change with every tick.
-STEP_MS = 60_000
 
 
 def expiry(job: WaitingJob, found: Estimate | None) -> Reason | None:
@@ -27,19 +24,15 @@ def expiry(job: WaitingJob, found: Estimate | None) -> Reason | None:
     # A job that could start at the very instant leaves: what has passed is looked at first.
     if high < job.start_by_ms:
         return None
-    soonest, latest, enough = max(_up(found.low), job.due_ms), max(_up(found.high), job.due_ms), _up(high + 1)
-    numbers = (("start_by_ms", job.start_by_ms), ("start_by_at_least_ms", enough), ("expected_from_ms", soonest))
+    first, last, enough = max(soonest(found.low), job.due_ms), max(latest(found.high), job.due_ms), latest(high + 1)
+    numbers = (("start_by_ms", job.start_by_ms), ("start_by_at_least_ms", enough), ("expected_from_ms", first))
     helps = f"With a latest start of {instant_in_words(enough)} or later it would be in time."
     if low >= job.start_by_ms:
-        expected = f"on {instant_in_words(soonest)} at the soonest"
+        expected = f"on {instant_in_words(first)} at the soonest"
         message = f"It leaves the queue on {limit}, before it is expected to start: {expected}."
         return Reason("EXPIRES", f"{message} {helps}", numbers)
     message = (
         f"It may leave the queue before it starts: it has until {limit}, and is expected between "
-        f"{instant_in_words(soonest)} and {instant_in_words(latest)}."
+        f"{instant_in_words(first)} and {instant_in_words(last)}."
     )
     return Reason("MAY_EXPIRE", f"{message} {helps}", numbers)
-
-
-def _up(instant_ms: int) -> int:
-    return -(-instant_ms // STEP_MS) * STEP_MS

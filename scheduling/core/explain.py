@@ -12,39 +12,40 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.alternatives import Alternative, alternatives, hint
 from scheduling.core.backfill import longest_now
-from scheduling.core.estimate import estimate
+from scheduling.core.estimate import estimate, latest, soonest
 from scheduling.core.expiry import expiry
 from scheduling.core.feasibility import could_hold, empty_room
-from scheduling.core.obstacles import closed, kept_away
+from scheduling.core.group_times import earliest_of, is_left_alone
+from scheduling.core.obstacles import closed, closed_too, kept_away
 from scheduling.core.ordering import RankKey, rank_key
+from scheduling.core.partners import WaitsFor, left_alone, no_partner, waits_for
 from scheduling.core.placement import find, is_out_of_question
 from scheduling.core.plan import Hold, Reason
 from scheduling.core.preemption import not_saved
-from scheduling.core.reservations import Asked, earliest, earliest_place
+from scheduling.core.reservations import Asked, earliest_place, place_name
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Pins, Wanted
 from scheduling.core.rules import spelled
 from scheduling.core.scarcity import most_in_one_place, shortage
 from scheduling.core.shortfalls import Expected, Numbers, expected_numbers
 from scheduling.core.snapshot import WaitingJob
+from scheduling.core.sooner import sooner
 from scheduling.core.standpoint import Standpoint
 from scheduling.core.waiting import Queued
-from scheduling.core.words import gpus_in_words, instant_in_words, jobs_in_words, level_in_words, wanted_in_words
+from scheduling.core.words import agree, gpus_in_words, instant_in_words, jobs_in_words, wanted_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.bookings import Booking, Bookings
     from scheduling.core.held import Nominee
     from scheduling.core.scheduler import Scheduler
 
-# Estimates are rounded up to this, so that a reason does not change with every tick.
-ESTIMATE_STEP_MS = 60_000
-
 
 def starting_soon(taken_back: int = 0) -> Reason:
     """The reason of a job that nothing hinders: the next pass of the scheduler starts it."""
     if not taken_back:
         return Reason("STARTING", "Starting soon: the next pass of the scheduler looks at it.")
-    message = f"Starting soon: {gpus_in_words(taken_back)} just taken back become free with the next pass."
+    become = agree(taken_back, "becomes", "become")
+    message = f"Starting soon: {gpus_in_words(taken_back)} just taken back {become} free with the next pass."
     return Reason("STARTING", message, (("taken_back", taken_back),))
 
 
@@ -68,10 +69,8 @@ def nominated(nominee: Nominee, scheduler: Scheduler) -> Reason:
         ("deadline_ms", nominee.deadline_ms),
         *(("victim", victim) for victim in victims[:1]),
     )
-    message = (
-        f"{gpus_in_words(len(nominee.gpus))} are kept for it; {len(victims)} running "
-        f"{'job saves its' if len(victims) == 1 else 'jobs save their'} work first."
-    )
+    kept = f"{gpus_in_words(len(nominee.gpus))} {agree(len(nominee.gpus), 'is', 'are')} kept for it"
+    message = f"{kept}; {len(victims)} running {agree(len(victims), 'job saves its', 'jobs save their')} work first."
     return Reason("PREEMPTING", message, numbers)
 
 
@@ -91,6 +90,7 @@ class Explainer:
         self._ranked: list[RankKey] | None = None
         self._work: list[int] = []
         self._first: dict[object, tuple[int, list[int]] | None] = {}
+        self._waits_for: WaitsFor | None = None
 
     def of(self, job_id: str) -> tuple[Reason, ...]:
         """Why the job waits. KeyError for one that doesn't."""
@@ -162,19 +162,28 @@ class Explainer:
         """Changes of the request with which it would start now."""
         scheduler = self._scheduler
         exclusive = scheduler.policy.nvlink_mode == "exclusive"
+        self.cycle.refresh(queued.shape)
         found = alternatives(
             scheduler.room, self.bookings(queued), queued, groups=scheduler.groups, all_exclusive=exclusive
         )
         return list(found)
 
+    def helps(self, queued: Queued) -> list[Alternative]:
+        """Changes with which it would start now; where there are none, those with which it would start sooner."""
+        found = self.alternatives(queued)
+        if found:
+            return found
+        start = self.starts_by(queued)
+        start_ms = None if start is None else start[0]
+        return list(sooner(self._scheduler, self.cycle, self.bookings(queued), queued, start_ms=start_ms))
+
     def starts_by(self, queued: Queued) -> tuple[int, list[int]] | None:
         """(instant, GPUs): when and where it could start at the latest if nothing else was ahead of it."""
-        scheduler = self._scheduler
         alone = queued.id if self.is_promised(queued) else ""
         key = (id(queued.shape), queued.owner[1], queued.duration_ms, queued.level, alone)
         if key not in self._first:
-            asked = Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
-            found = earliest(scheduler.room, scheduler.releases, self.bookings(queued), asked)
+            self.cycle.refresh(queued.shape)
+            found = earliest_of(self._scheduler, self.bookings(queued), queued.shape, _asked(queued))
             self._first[key] = None if found is None else (max(found[0], self.cycle.now_ms), found[1])
         return self._first[key]
 
@@ -197,6 +206,8 @@ class Explainer:
         if self._scheduler.room.free_count or shape.changes_itself:
             obstacle = self._partner(queued) or self._promised_away(queued) or self._only_a_rule(queued)
             found.append(obstacle or self._short(queued))
+            alone = self._left_alone(queued)
+            found += [] if alone is None else [alone]
         else:
             found.append(self._shortfalls.reason(queued, self._expected(queued, seen)))
         if queued.may_evict:
@@ -243,10 +254,20 @@ class Explainer:
         near = queued.job.request.near
         if near is None or near.group == queued.job.group or self._scheduler.groups.partners(near.group):
             return None
+        if self._waits_for is None:
+            self._waits_for = waits_for(self._scheduler)
         changes = tuple(self.alternatives(queued))
-        place = level_in_words(near)
-        message = f"It is to run in one {place} with a job of group {near.group}, and none of them runs.{hint(changes)}"
-        return Reason("NO_PARTNER", message, (("group", near.group), ("level", near.level), *_numbers(changes)))
+        code, message = no_partner(queued.job, near, self._waits_for)
+        numbers: Numbers = (("group", near.group), ("level", near.level), *_numbers(changes))
+        return Reason(code, message + hint(changes), numbers)
+
+    def _left_alone(self, queued: Queued) -> Reason | None:
+        """PARTNER_LEAVES when the jobs beside which it is to run end before it could start there."""
+        near, scheduler = queued.job.request.near, self._scheduler
+        if near is None or not is_left_alone(scheduler, self.bookings(queued), queued.shape, _asked(queued)):
+            return None
+        ends = [held.expected_end(self.cycle.now_ms) for held in scheduler.live.values() if held.group == near.group]
+        return left_alone(near, latest(max(ends)))
 
     def _promised_away(self, queued: Queued) -> Reason | None:
         """RESERVED or WINDOW when it fits on GPUs that are free, but promised from before its end on."""
@@ -267,7 +288,7 @@ class Explainer:
             message, told = closed(windows, self.cycle.now_ms)
             return Reason("WINDOW", message + hint(changes), (*told, *numbers))
         holders = [each.reservation.job for each in self.cycle.promises_in(promises)]
-        need = "needs" if len(holders) == 1 else "need"
+        need = agree(len(holders), "needs", "need")
         message = (
             f"It fits, but the GPUs are kept for {jobs_in_words(len(holders))} ahead of it that {need} more at once."
             f"{hint(changes)}"
@@ -276,14 +297,28 @@ class Explainer:
 
     def _in_reach(self, queued: Queued) -> list[Booking]:
         """The promises of free GPUs that would suit the job from before its end on."""
-        room, wanted = self._scheduler.room, queued.shape.wanted
-        eligible = room.inventory.full if wanted.exclusive else room.view(wanted).eligible
+        room, eligible = self._scheduler.room, self._suiting(queued)
         end = self.cycle.now_ms + queued.duration_ms
         return [
             each
             for each in self.bookings(queued).blocking(queued.owner[1])
             if each.start_ms < end and any(mask & room.free[cell] & eligible[cell] for cell, mask in each.cells.items())
         ]
+
+    def _suiting(self, queued: Queued) -> list[int]:
+        """The GPUs that would suit the job, free or not, as a mask for each cell."""
+        room, wanted = self._scheduler.room, queued.shape.wanted
+        return room.inventory.full if wanted.exclusive else room.view(wanted).eligible
+
+    def _free_in(self, promises: list[Booking], queued: Queued) -> dict[int, int]:
+        """The free GPUs of these promises that would suit the job, as a mask per cell."""
+        room, eligible, found = self._scheduler.room, self._suiting(queued), dict[int, int]()
+        for each in promises:
+            for cell, mask in each.cells.items():
+                suited = mask & room.free[cell] & eligible[cell]
+                if suited:
+                    found[cell] = found.get(cell, 0) | suited
+        return found
 
     def _fits_beside(self, promises: list[Booking], queued: Queued) -> bool:
         """Whether the job would fit now if nothing else was promised."""
@@ -309,7 +344,18 @@ class Explainer:
     def _short(self, queued: Queued) -> Reason:
         """Too little is free: how much is missing where, by when that may change, what would help."""
         changes = tuple(self.alternatives(queued))
-        code, message, numbers = shortage(self._scheduler.room, queued.shape.wanted, queued.job.request)
+        room, wanted = self._scheduler.room, queued.shape.wanted
+        closing = self._in_reach(queued) if self.bookings(queued).are_windows else []
+        windows = [each for each in closing if each.window]
+        shut = self._free_in(windows, queued) if windows else {}
+        if shut:
+            room.take(shut)
+        code, message, numbers = shortage(room, wanted, queued.job.request)
+        if shut:
+            room.give(shut)
+            count = sum(mask.bit_count() for mask in shut.values())
+            more, told = closed_too(count, windows, self.cycle.now_ms)
+            message, numbers = f"{message} {more}", (*numbers, *told)
         return Reason(code, message + hint(changes), (*numbers, *self._earliest(queued), *_numbers(changes)))
 
     def _earliest(self, queued: Queued) -> Numbers:
@@ -317,11 +363,17 @@ class Explainer:
         return expected_numbers(self._expected(queued, self._seen_by(queued)))
 
     def _expected(self, queued: Queued, seen: Standpoint) -> Expected:
-        found = earliest_place(self._scheduler.room, queued.shape.wanted, seen.outlook(queued))
-        if found is None:
-            return None
-        start, place = found
-        return -(-max(start, self.cycle.now_ms) // ESTIMATE_STEP_MS) * ESTIMATE_STEP_MS, place
+        """Where and when at the soonest, in whole minutes, down: so that a reason does not change with every tick."""
+        wanted = queued.shape.wanted
+        if not queued.shape.is_grouped:
+            there = earliest_place(self._scheduler.room, wanted, seen.outlook(queued))
+            return None if there is None else (soonest(max(there[0], self.cycle.now_ms)), there[1])
+        found = self.starts_by(queued)
+        return None if found is None else (soonest(found[0]), place_name(self._scheduler.inventory, wanted, found[1]))
+
+
+def _asked(queued: Queued) -> Asked:
+    return Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
 
 
 def _numbers(changes: tuple[Alternative, ...]) -> Numbers:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from scheduling.core.resources import FieldError, Limit
+from scheduling.core.unusable import HugeNumber
 
 ALIASES = {"gpu_per_node": "gpus_per_node", "nvlink": "nvlink_required", "duration": "max_duration"}
 BUILT = (
@@ -21,7 +22,8 @@ KNOWN = (*BUILT, *UNBUILT)
 MAX_SHOWN = 60
 MAX_FIELD = 200
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_READ_DIGITS = 18  # longer ones are beyond every limit, and a text of thousands takes long to become a number
 
 
 def shown(value: object) -> str:
@@ -89,9 +91,9 @@ class Fields:
         return self._spelt.get(name, name)
 
     def value(self, name: str) -> object:
-        """What was sent, or None; an empty text counts as not sent, since that is what a form posts."""
-        value = self._values.get(name)
-        return None if value == "" and isinstance(value, str) else value
+        """What was sent, or None: null says the same as leaving the field out. An empty text is a value like others:
+        whoever reads the field refuses it."""
+        return self._values.get(name)
 
     def given(self, name: str) -> bool:
         """Whether the field was sent at all, with null or something."""
@@ -107,7 +109,7 @@ class Fields:
     def refuse_unbuilt(self) -> None:
         """An error for each field that asks for something the scheduler can't do yet."""
         for name, what in UNBUILT.items():
-            if self._values.get(name) not in (None, "", False, [], {}, ()):
+            if self._values.get(name) not in (None, False, [], {}, ()):
                 self.refuse(name, "not_yet", f"{what} is not supported yet; leave {name} out")
 
     def flag(self, name: str, *, default: bool) -> bool | None:
@@ -125,7 +127,8 @@ class Fields:
     ) -> int | None:
         """A whole number between the limits, or None after an error. Digits in quotes are read too: forms post text.
 
-        ``told`` is an upper limit that is only named here: whoever knows why it holds refuses what is above it.
+        ``told`` is an upper limit that is only named here: whoever knows why it holds refuses what is above it, but
+        for numbers beyond all bounds. Every error has it as its limit, since ``least`` may not fit the other fields.
         """
         value = self.value(name)
         if value is None:
@@ -134,14 +137,23 @@ class Fields:
         wanted = f"a whole number from {least} up" if upper is None else f"a whole number from {least} to {upper}"
         if upper == least:
             wanted = str(least)
-        if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int):
-            message = f"{name} must be {wanted}, not {shown(value)}"
+        read = as_whole(value)
+        message = f"{name} must be {wanted}, not {shown(value)}"
+        if read is None:
             self.refuse(name, "not_a_whole_number", message, least if upper is None else upper)
             return None
-        if value < least or (most is not None and value > most):
-            limit = told if told is not None else least if value < least else most
-            self.refuse(name, "out_of_range", f"{name} must be {wanted}, not {shown(value)}", limit)
+        if isinstance(read, HugeNumber) or not least <= read or (most is not None and read > most):
+            below = read.literal.startswith("-") if isinstance(read, HugeNumber) else read < least
+            self.refuse(name, "out_of_range", message, least if below and told is None else upper)
             return None
-        return value
+        return read
+
+
+def as_whole(value: object) -> int | HugeNumber | None:
+    """The whole number that the value is, as digits or as text; None for anything else."""
+    if isinstance(value, int):
+        return None if isinstance(value, bool) else value
+    digits = value.strip() if isinstance(value, str) else value.literal if isinstance(value, HugeNumber) else ""
+    if not _WHOLE.fullmatch(digits):
+        return None
+    return int(digits) if len(digits.lstrip("+-")) <= _READ_DIGITS else HugeNumber(digits)

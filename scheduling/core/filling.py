@@ -20,7 +20,8 @@ def booked(window: Window, inventory: Inventory) -> Booking:
     known = sorted(inventory.node_at[name] for name in window.nodes if name in inventory.node_at)
     cells = {cell: inventory.full[cell] for node in known for cell in inventory.cells_of[node]}
     gpus = [gpu for cell, mask in cells.items() for gpu in inventory.gpus_in(cell, mask)]
-    return Booking(gpus, cells, window.start_ms, end_ms=window.end_ms, window=True, project=window.project)
+    start, end, name = window.start_ms, window.end_ms, window.name
+    return Booking(gpus, cells, start, end_ms=end, window=True, project=window.project, name=name)
 
 
 def fill(scheduler: Scheduler, snapshot: Snapshot) -> None:

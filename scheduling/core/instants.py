@@ -6,7 +6,8 @@ import re
 
 from scheduling.core.fields import Fields, shown
 
-MAX_YEAR = 9999
+# The longest job from the last instant on still ends within the years that every calendar and database can hold.
+MAX_YEAR = 2199
 DAY_MS = 86_400_000
 EXAMPLE = "2030-01-31T09:00:00Z"
 
@@ -16,22 +17,26 @@ _INSTANT = re.compile(
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
-def parse_instant(value: object) -> int:
-    """Milliseconds since 1970-01-01 UTC, fractions of one cut off; ValueError with a sentence when it can't be read."""
+def parse_instant(value: object, what: str = "an instant") -> int:
+    """Milliseconds since 1970-01-01 UTC, fractions of one cut off; ValueError with a sentence about ``what`` when it
+    can't be read."""
     match = _INSTANT.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"write an instant like {EXAMPLE}")
+        raise ValueError(f"{what} must be written like {EXAMPLE}")
     if match[8] is None:
-        raise ValueError(f"say in which zone the instant is: end it with Z for UTC, like {EXAMPLE}")
+        raise ValueError(f"{what} must say its zone: end it with Z for UTC, like {EXAMPLE}")
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-    if not (1970 <= year <= MAX_YEAR and 1 <= month <= 12 and 1 <= day <= _days_in(year, month)):
-        raise ValueError(f"there is no such day from 1970 to {MAX_YEAR}; write an instant like {EXAMPLE}")
+    if not 1970 <= year <= MAX_YEAR:
+        raise ValueError(f"{what} must lie in the years 1970 to {MAX_YEAR}")
+    if not (1 <= month <= 12 and 1 <= day <= _days_in(year, month)):
+        raise ValueError(f"{what} must be a day that there is, like {EXAMPLE}")
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"there is no such time of day; write an instant like {EXAMPLE}")
-    seconds = (_days_before(year, month, day) * 24 + hour) * 3600 + minute * 60 + second - _offset_s(match[8])
+        raise ValueError(f"{what} must be a time of day that there is, from 00:00:00 to 23:59:59, like {EXAMPLE}")
+    zone_s = _offset_s(match[8], what)
+    seconds = (_days_before(year, month, day) * 24 + hour) * 3600 + minute * 60 + second - zone_s
     instant = seconds * 1000 + int((match[7] or "0").ljust(3, "0")[:3])
-    if not 0 <= instant < _days_before(MAX_YEAR + 1, 1, 1) * DAY_MS:
-        raise ValueError(f"an instant must lie in the years 1970 to {MAX_YEAR} of UTC")
+    if not 0 <= instant < LATEST_MS:
+        raise ValueError(f"{what} must lie in the years 1970 to {MAX_YEAR} of UTC")
     return instant
 
 
@@ -57,7 +62,7 @@ def read_instant(fields: Fields, name: str) -> int | None:
     if value is None:
         return None
     try:
-        return parse_instant(value)
+        return parse_instant(value, name)
     except ValueError as error:
         fields.refuse(name, "bad_instant", f"{error} (not {shown(value)})", EXAMPLE)
         return None
@@ -96,10 +101,14 @@ def _days_before(year: int, month: int, day: int) -> int:
     return whole_years + sum(_days_in(year, each) for each in range(1, month)) + day - 1
 
 
-def _offset_s(zone: str) -> int:
+def _offset_s(zone: str, what: str) -> int:
     if zone in "Zz":
         return 0
     hours, minutes = int(zone[1:3]), int(zone[-2:])
     if hours > 14 or minutes > 59:
-        raise ValueError(f"there is no zone {zone}; end the instant with Z for UTC, like {EXAMPLE}")
+        raise ValueError(f"{what} must have a zone from -14:00 to +14:00; end it with Z for UTC, like {EXAMPLE}")
     return (hours * 3600 + minutes * 60) * (-1 if zone[0] == "-" else 1)
+
+
+LATEST_MS = _days_before(MAX_YEAR + 1, 1, 1) * DAY_MS
+"""The first instant that is too late."""

@@ -36,6 +36,9 @@ class Outlook:
         at, changed = releases.at, dict(asked.sooner)
         for gpu, instant in asked.sooner.items():
             changed[gpu] = min(instant, at[gpu])
+        for gpu, instant in asked.later.items():
+            if changed.get(gpu, at[gpu]) < instant:
+                changed[gpu] = instant
         for booking in bookings.reservations:
             end = booking.end_ms
             for gpu in booking.gpus:
@@ -49,7 +52,7 @@ class Outlook:
                     changed[gpu] = end
         self._changed = changed  # by GPU, where it may differ from the releases
         cells = set[int]().union(*[booking.cells for booking in bookings.reservations])
-        if asked.sooner or bookings.are_windows:
+        if asked.sooner or asked.later or bookings.are_windows:
             cells.update(releases.inventory.cells_of_gpus(list(changed)))
         node_of = releases.inventory.node_of
         self._cells, self._nodes = cells, {node_of[cell] for cell in cells}
@@ -199,8 +202,9 @@ class Outlook:
 
 
 def outlook_of(releases: Releases, bookings: Bookings, asked: Asked) -> Outlook:
-    """Where neither victims nor windows count, jobs see the same past the same promises: it is kept while it stands."""
-    if asked.sooner or bookings.windows_for(asked.project):
+    """Where neither victims nor windows nor groups count, jobs see the same past the same promises: it is kept while it
+    stands."""
+    if asked.sooner or asked.later or bookings.windows_for(asked.project):
         return Outlook(releases, bookings, asked)
     key, kept = tuple(bookings.reservations), releases.outlooks
     known = kept.get(key)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from scheduling.core.bookings import Bookings
 from scheduling.core.gang_victims import Node, cheapest_nodes
 from scheduling.core.gangs import GROUP, RACK, rungs_of
+from scheduling.core.group_times import earliest_of
 from scheduling.core.placement import take_whole_cell
 from scheduling.core.plan import Reason
-from scheduling.core.reservations import Asked, earliest
+from scheduling.core.reservations import Asked
 from scheduling.core.room import Pins
 from scheduling.core.victims import Victim, by_greatest_id, cheapest_domain
 from scheduling.core.view import View
@@ -88,7 +89,7 @@ def choose_victims(
     if choice is None:
         return None
     asked = Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
-    by_itself = earliest(scheduler.room, scheduler.releases, bookings, asked)
+    by_itself = earliest_of(scheduler, bookings, queued.shape, asked)
     saved_by = now_ms + max(grace_ms(scheduler, held) for held in choice.victims)
     return None if by_itself is not None and by_itself[0] <= saved_by else choice
 

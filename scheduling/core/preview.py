@@ -85,7 +85,7 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
             victims=tuple(Eviction(held.id, len(held.gpus), held.lost_ms(cycle.now_ms) // 1000) for held in victims),
             start=estimate(scheduler, explainer, queued) if place is None else None,
             reasons=explainer.of_queued(queued) if place is None else (),
-            alternatives=tuple(explainer.alternatives(queued)) if place is None else (),
+            alternatives=tuple(explainer.helps(queued)) if place is None else (),
             gpu_h=charged / MICRO / 3_600_000,
             before=before,
             after=after,

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.bookings import NEVER, Booking, Bookings
 from scheduling.core.forecast import Releases
+from scheduling.core.group_times import earliest_of
 from scheduling.core.plan import Reservation
 from scheduling.core.preemption import evictable, grace_ms
-from scheduling.core.reservations import Asked, earliest
+from scheduling.core.reservations import Asked
 from scheduling.core.waiting import Queued
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def new_promise(scheduler: Scheduler, bookings: Bookings, queued: Queued, *, now
     evicts = queued.may_evict
     if evicts:
         asked.sooner = _sooner(scheduler, queued, now_ms)
-    found = earliest(scheduler.room, scheduler.releases, bookings, asked)
+    found = earliest_of(scheduler, bookings, shape, asked)
     if found is None:
         return None
     start, gpus = max(found[0], now_ms), sorted(found[1])

@@ -162,13 +162,24 @@ def _level(
     allowed = tuple(name.name for name in queue.levels if may_ask(policy, rights, name))
     if not may_ask(policy, rights, level):
         message = f"you may not ask for priority {level.name} in queue {queue.name}; you may ask for "
-        fields.refuse("priority", "priority_not_permitted", message + (", ".join(allowed) or "none"), allowed)
+        message += f"{', '.join(allowed) or 'none'}, or have an admin give you {_lacking(policy, rights, level)}"
+        fields.refuse("priority", "priority_not_permitted", message, allowed)
         return None
     if level.name in policy.purpose_levels and purpose is None and fields.value("purpose") is None:
         message = f"priority {level.name} needs a purpose: {' or '.join(policy.purposes)}"
         fields.refuse("purpose", "purpose_required", message, policy.purposes)
         return None
     return level
+
+
+def _lacking(policy: Policy, rights: Rights, level: Level) -> str:
+    """What somebody needs to ask for the level, and an admin can give."""
+    needs = []
+    if level.name in policy.permission_levels and not rights.may_critical:
+        needs.append("the permission submit_critical (and your token the scope jobs:submit:critical)")
+    if level.value > rights.levels_cap:
+        needs.append(f"a level cap of {level.value} in the project")
+    return " and ".join(needs)
 
 
 def _refuse_level_of_no_queue(fields: Fields, policy: Policy, value: object) -> None:
@@ -188,7 +199,10 @@ def may_ask(policy: Policy, rights: Rights, level: Level) -> bool:
 def _preemptible(fields: Fields, rights: Rights) -> bool | None:
     value = fields.flag("preemptible", default=True)
     if value is False and not rights.may_unpreemptible:
-        message = "a job that is never preempted needs a permission you don't have; leave preemptible out or true"
+        message = (
+            "a job that is never preempted needs the permission submit_unpreemptible, which an admin can give; leave "
+            "preemptible out or true"
+        )
         fields.refuse("preemptible", "not_permitted", message, True)
         return None
     return value

@@ -17,12 +17,14 @@ from scheduling.core.view import View
 
 @dataclass(slots=True)
 class Asked:
-    """One job's question. ``sooner``: GPUs it may take from others, with the instant by which it would have them."""
+    """One job's question. ``sooner``: GPUs it may take from others, with the instant by which it would have them;
+    ``later``: GPUs it may not have before an instant, whoever has left them by then."""
 
     wanted: Wanted
     project: str
     duration_ms: int
     sooner: dict[int, int] = field(default_factory=dict)
+    later: dict[int, int] = field(default_factory=dict)
     patience_ms: int = 0
 
 
@@ -63,10 +65,14 @@ def earliest_place(room: Room, wanted: Wanted, outlook: Outlook) -> tuple[int, s
     found = _earliest(room, wanted, outlook, patience_ms=0)
     if found is None:
         return None
-    start, gpus = found
+    return found[0], place_name(inventory, wanted, found[1])
+
+
+def place_name(inventory: Inventory, wanted: Wanted, gpus: list[int]) -> str:
+    """The NVLink group of these GPUs for a job that needs one, else their first node."""
     if wanted.nvlink:
-        return start, inventory.group_of[min(inventory.cells_of_gpus(gpus))]
-    return start, inventory.nodes_of(gpus)[0]
+        return inventory.group_of[min(inventory.cells_of_gpus(gpus))]
+    return inventory.nodes_of(gpus)[0]
 
 
 def _kind(wanted: Wanted) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from copy import copy
 
 from scheduling.core.claims import Claims, Suited
 from scheduling.core.pool import Pool
@@ -68,6 +69,12 @@ class Wanted:
         self.view: View | None = None
         self.room: Room | None = None
         self.generation = -1
+
+    def confined_to(self, cells: tuple[int, ...] | None) -> Wanted:
+        """The same but for the places it must stay in: a mask per cell, or None for none."""
+        found = copy(self)
+        found.confined, found.view = cells, None
+        return found
 
 
 class Room:

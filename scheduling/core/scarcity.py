@@ -9,7 +9,7 @@ from scheduling.core.plan import Number
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
 from scheduling.core.view import View
-from scheduling.core.words import gpus_in_words, nodes_in_words, place_word, wanted_in_words
+from scheduling.core.words import agree, gpus_in_words, nodes_in_words, place_word, wanted_in_words
 
 Numbers = tuple[tuple[str, Number], ...]
 Shortage = tuple[str, str, Numbers]
@@ -97,13 +97,13 @@ def _of_gang(room: Room, view: View, wanted: Wanted, request: ResourceRequest) -
         ("need", request.gpu_count), ("free", free), ("need_nodes", wanted.nodes), ("ready_nodes", ready),
         ("short_nodes", max(0, wanted.nodes - ready)),
     )  # fmt: skip
-    each = gpus_in_words(wanted.need)
+    nodes, each = f"{nodes_in_words(ready)} {agree(ready, 'has', 'have')}", gpus_in_words(wanted.need)
     if ready >= wanted.nodes and (request.required_level or wanted.nvlink or wanted.strict):
         where = "NVLink group" if wanted.nvlink or request.required_level == "nvlink_group" else "rack"
-        message = f"{nodes_in_words(ready)} have {each} free, but not enough of them in one {where}. It needs {words}."
+        message = f"{nodes} {each} free, but not enough of them in one {where}. It needs {words}."
         return "GANG_RACK", message, numbers
     if free >= request.gpu_count and ready < wanted.nodes:
-        message = f"Needs {words}; {free} suitable are free, but only {nodes_in_words(ready)} have {each} free."
+        message = f"Needs {words}; {free} suitable {agree(free, 'is', 'are')} free, but only {nodes} {each} free."
     else:
-        message = f"Needs {words}; {nodes_in_words(ready)} have {each} free, {free} suitable free in all."
+        message = f"Needs {words}; {nodes} {each} free, {free} suitable free in all."
     return "GANG_NODES", message, numbers

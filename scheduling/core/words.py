@@ -25,6 +25,11 @@ def jobs_in_words(count: int) -> str:
     return "1 job" if count == 1 else f"{count} jobs"
 
 
+def agree(count: int, one: str, many: str) -> str:
+    """The word that goes with so many: ``has`` or ``have``, ``runs`` or ``run``."""
+    return one if count == 1 else many
+
+
 def duration_in_words(seconds: int) -> str:
     """``40 s``, ``9 min``, ``2 h``, ``1 h 30 min``, ``3 d``: exact, without the units of which there is none."""
     parts = []

@@ -57,7 +57,9 @@ def begin(owner: Owner, message: Mapping[str, Any], now: datetime) -> dict[str, 
         return Refusal(413, "too_large", f"{total} bytes; the limit is {settings.MAX_ARTIFACT_BYTES}", "files")
     meta = message.get("meta") if isinstance(message.get("meta"), Mapping) else {}
     if owner.actor is not None:
-        project = message.get("project")
+        if message.get("project") is None:
+            return Refusal(422, "required", "project is missing: name the project the artifact belongs to", "project")
+        project = message["project"]
         if not isinstance(project, str) or not owner.actor.sees(project):
             return Refusal(422, "unknown_project", f"there is no project {str(project)[:80]!r} among yours", "project")
         made = rows.open_upload(project=project, user_id=owner.actor.user_id, name=name.strip(), kind=kind,

@@ -78,15 +78,15 @@ class Kept:
             or not self._follow(scheduler, changes, now)
         ):
             with not_searched():  # a hundred thousand jobs, and all of them stay
-                scheduler = self._build(now, can_store=can_store)
+                scheduler = self._build(now, can_store=can_store, policy=policy)
                 self._source = source
                 return self._cycle(scheduler, now, anew=True, moved=True)
         return self._cycle(scheduler, now, anew=False, moved=bool(changes))
 
-    def _build(self, now: datetime, *, can_store: bool) -> Scheduler:
+    def _build(self, now: datetime, *, can_store: bool, policy: Policy) -> Scheduler:
         # The reader first: what is committed while the rows are read is then told twice rather than never.
         self._reader = Reader()
-        snapshot = load.snapshot(now, can_store=can_store)
+        snapshot = load.snapshot(now, can_store=can_store, policy=policy)
         self._live = {attempt.job: attempt for attempt in snapshot.live}
         self._unreachable = frozenset()
         self._scheduler = Scheduler(snapshot)

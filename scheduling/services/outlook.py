@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduling.core.alternatives import Alternative
-from scheduling.core.estimate import Estimate, estimate
-from scheduling.core.explain import ESTIMATE_STEP_MS, Explainer, starting_soon
+from scheduling.core.estimate import Estimate, estimate, latest, soonest
+from scheduling.core.explain import Explainer, starting_soon
 from scheduling.core.plan import Plan
 from scheduling.core.reclaim import take_back
 from scheduling.core.scheduler import Scheduler
@@ -45,7 +45,8 @@ class Foretold:
     """What is expected of a waiting job. ``start`` is None when the pool as it is has no place for it; ``rank`` counts
     from 1 and is None for a job that is not in the queue yet, or no more; ``promised``: it holds a reservation.
     ``nodes``: where it could start at the soonest; ``in_the_way``: the jobs that have its GPUs there. ``reasons``: why
-    it waits as seen at the same instant, without the ids of other jobs."""
+    it waits as seen at the same instant, without the ids of other jobs. ``beside``: the group of which a job must still
+    run there then, "" when the start depends on none."""
 
     start: Span | None
     rank: int | None = None
@@ -54,6 +55,7 @@ class Foretold:
     nodes: tuple[str, ...] = ()
     in_the_way: tuple[str, ...] = ()
     reasons: tuple[Mapping[str, Any], ...] = ()
+    beside: str = ""
 
 
 class Outlook:
@@ -95,12 +97,15 @@ class Outlook:
         queued = scheduler.waiting.by_id.get(job_id)
         if queued is None:
             return None
-        changes = tuple(self.explainer.alternatives(queued))
+        changes = tuple(self.explainer.helps(queued))
         found = estimate(scheduler, self.explainer, queued)
         if found is None:
             return Foretold(None, alternatives=changes)
         nodes, holders = self._place(queued)
-        return Foretold(self.estimated(found), found.rank, found.promised, changes, nodes, holders)
+        near = queued.job.request.near
+        beside = near.group if near is not None and near.group != queued.job.group else ""
+        span = self.estimated(found)
+        return Foretold(span, found.rank, found.promised, changes, nodes, holders, beside=beside)
 
     def _place(self, queued: Queued) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(nodes, the jobs that have the GPUs) of where it could start at the soonest."""
@@ -113,17 +118,17 @@ class Outlook:
         return any(start.job == job_id for start in self.plan.starts)
 
     def estimated(self, found: Estimate, *, not_before_ms: int = 0) -> Span:
-        """The estimate in whole minutes, up, as reasons tell theirs; nothing of it lies before ``not_before_ms``."""
-        low, at, high = (max(_up(ms), not_before_ms) for ms in (found.low, found.at, found.high))
-        return self.span(low, at, high)
+        """The estimate in whole minutes as reasons tell theirs, its late end up and the rest down.
+
+        Nothing of it lies in the past or before ``not_before_ms``.
+        """
+        least = max(self.plan.now_ms, not_before_ms)
+        low, at, high = soonest(found.low), soonest(found.at), latest(found.high)
+        return self.span(max(low, least), max(at, least), max(high, least))
 
     def span(self, low_ms: int, at_ms: int, high_ms: int) -> Span:
         """The instants as seen from this outlook."""
         return Span(_moment(at_ms), _moment(low_ms), _moment(high_ms), self.as_of)
-
-
-def _up(ms: int) -> int:
-    return -(-ms // ESTIMATE_STEP_MS) * ESTIMATE_STEP_MS
 
 
 def _moment(ms: int) -> datetime:

@@ -77,7 +77,9 @@ def register(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, 
     """The node is in the pool as it describes itself; the reply says what to keep, what to kill, and the timings."""
     try:
         description = _description(message)
-    except (KeyError, TypeError, ValueError) as wrong:
+    except KeyError as missing:
+        return NodeRefused(422, "bad_registration", f"registration of {node}: {missing.args[0]} is missing")
+    except (TypeError, ValueError) as wrong:
         return NodeRefused(422, "bad_registration", f"registration of {node}: {wrong}")
     if description["protocol"] != PROTOCOL_VERSION:
         return NodeRefused(
@@ -160,7 +162,7 @@ def heartbeat(node: str, message: Mapping[str, Any], now: datetime) -> dict[str,
         tests = health.judge(node, Report(boot, seq, samples, said), now)
     answers = _answers(node, reports, now)
     if said["leaving"]:
-        notify.ring(parts.stop_together(node, grace_s=timings().grace_s, now=now))
+        notify.ring(drains.leave_together(node, now=now, policy=load.policy_of, grace_s=timings().grace_s))
     return {"desired": dispatch.desired(node, now), "canary": tests, "answers": answers}
 
 
@@ -218,7 +220,9 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
             part = parts.live_part(key, epoch, node, lock=True) if key else None
             if part is not None:
                 answer |= _taken(part, kind, message, now=now)
-    except (KeyError, TypeError, ValueError) as wrong:
+    except KeyError as missing:
+        return {**answer, "ok": False, "code": "bad_report", "message": f"{kind}: {missing.args[0]} is missing"}
+    except (TypeError, ValueError) as wrong:
         return {**answer, "ok": False, "code": "bad_report", "message": f"{kind}: {wrong!r}"[:300]}
     if part is not None:
         return answer
@@ -320,12 +324,12 @@ def _uuid(text: str) -> UUID | None:
 
 def deadline_s(value: Any) -> int | None:
     """The seconds of a drain's deadline as people write it; None for none. ValueError says what may be given."""
-    if value in (None, ""):
+    if value is None:
         return None
     try:
-        seconds = parse_duration(value)
+        seconds = parse_duration(value, "deadline")
     except ValueError as wrong:
-        raise ValueError(f"deadline: {wrong}") from wrong
+        raise ValueError(f"{wrong}; {DEADLINE_MAX_S} s (30d) at most") from wrong
     if seconds > DEADLINE_MAX_S:
         raise ValueError(f"deadline may be {DEADLINE_MAX_S} s (30d) at most; leave it out to let every job end")
     return seconds

@@ -84,7 +84,7 @@ def asked_faults(given: Any, pool: Pool, now_ms: int, errors: Errors) -> tuple[F
         path, before = f"faults.{place}", len(errors)
         if not _is_object(row, path, FAULT_KEYS, code="bad_fault", errors=errors):
             continue
-        node = _node(row.get("node"), pool, f"{path}.node", code="bad_fault", errors=errors)
+        node = _node_in(row, "node", pool, path, code="bad_fault", errors=errors)
         after = _ms(row.get("after_s", 0), f"{path}.after_s", errors=errors)
         back = row.get("back_after_s")
         repaired = None if back is None else _ms(back, f"{path}.back_after_s", errors=errors)
@@ -101,11 +101,16 @@ def _removed(given: Any, pool: Pool, errors: Errors) -> list[str]:
         message = f'remove_nodes must be a list of names of nodes like ["n1"], not {shown(given)}'
         errors.append(wrong("remove_nodes", "not_a_list", message))
         return []
-    found = [
-        _node(name, pool, f"remove_nodes.{place}", code="no_such_node", errors=errors)
-        for place, name in enumerate(given)
-    ]
-    return [name for name in found if name is not None]
+    found: list[str] = []
+    for place, name in enumerate(given):
+        path = f"remove_nodes.{place}"
+        node = _node(name, pool, path, code="no_such_node", errors=errors)
+        if node in found:
+            message = f"{path} names {node} again; name each node once"
+            errors.append(wrong(path, "given_twice", message))
+        elif node is not None:
+            found.append(node)
+    return found
 
 
 def _added(given: Any, pool: Pool, errors: Errors) -> list[tuple[str, int]]:
@@ -119,9 +124,12 @@ def _added(given: Any, pool: Pool, errors: Errors) -> list[tuple[str, int]]:
         path = f"add_nodes.{place}"
         if not _is_object(row, path, ADDED_KEYS, code="bad_nodes", errors=errors):
             continue
-        like = _node(row.get("like"), pool, f"{path}.like", code="bad_nodes", errors=errors)
+        like = _node_in(row, "like", pool, path, code="bad_nodes", errors=errors)
         count = row.get("count")
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_ADDED:
+        if "count" not in row:
+            message = f"{path}.count is missing: say how many nodes, a whole number from 1 to {MAX_ADDED}"
+            errors.append(wrong(f"{path}.count", "bad_nodes", message, MAX_ADDED))
+        elif isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_ADDED:
             message = f"{path}.count must be a whole number from 1 to {MAX_ADDED}, not {shown(count)}"
             errors.append(wrong(f"{path}.count", "bad_nodes", message, MAX_ADDED))
         elif like in found:
@@ -151,6 +159,18 @@ def _is_object(row: Any, path: str, known: Sequence[str], *, code: str, errors: 
             message = f"there is no field {shown(key)} in {path}{nearest(key, known)}; remove it"
             errors.append(wrong(f"{path}.{key[:MAX_KEY]}", "unknown_field", message, list(known)))
     return True
+
+
+def _node_in(
+    row: Mapping[str, Any], key: str, pool: Pool, path: str, *, code: str, errors: Errors
+) -> str | None:  # fmt: skip
+    """The node that the row names at the key, or None with an error that says whether it names one at all."""
+    if key in row:
+        return _node(row[key], pool, f"{path}.{key}", code=code, errors=errors)
+    there = sorted(pool.node_by_name)[:MAX_NAMED]
+    message = f"{path}.{key} is missing: name a node there is, one of {', '.join(there) or 'none'}"
+    errors.append(wrong(f"{path}.{key}", code, message, there))
+    return None
 
 
 def _node(name: Any, pool: Pool, path: str, *, code: str, errors: Errors) -> str | None:

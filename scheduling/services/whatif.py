@@ -12,16 +12,17 @@ from typing import Any, Literal
 from django.core import signing
 
 from scheduling.core.alternatives import Alternative
+from scheduling.core.estimate import soonest
 from scheduling.core.explain import asleep
 from scheduling.core.plan import Reason, Score, Scores
 from scheduling.core.policy import Policy
 from scheduling.core.preview import Preview, preview
 from scheduling.core.resources import Submission
 from scheduling.core.snapshot import WaitingJob
-from scheduling.services import jobs, outlook
+from scheduling.services import jobs, never, outlook
 from scheduling.services.outlook import Foretold, Outlook, Span
 from scheduling.services.reasons import JOB_NUMBERS, plain
-from scheduling.store.clock import to_ms
+from scheduling.store.clock import from_ms, to_ms
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
 
@@ -83,12 +84,33 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
     submission, _, errors = jobs.check(body, actor, now)
     if submission is None:
         if errors and all(error["code"] in NEVER for error in errors):
-            return Planned("never", now, reasons=tuple(_as_reason(error) for error in errors))
+            reasons = tuple(_as_reason(error) for error in errors)
+            return Planned("never", now, reasons=reasons, alternatives=_instead(body, errors, actor, now))
         return Unplannable(errors)
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         job = waiting_as(submission, actor, seen.policy, now)
         made = _planned(preview(seen.scheduler, seen.explainer, job), job, seen, actor)
     return replace(made, token=_token(body, made, actor, now))
+
+
+def _instead(
+    body: Mapping[str, Any], errors: tuple[dict[str, Any], ...], actor: Actor, now: datetime
+) -> tuple[Change, ...]:
+    """Changes with which a body that the pool could never hold would start, and when at the soonest."""
+    helps = never.helps(body, errors, actor, now)
+    if not helps:
+        return ()
+    with outlook.present.look(now, fresh=not outlook.present.is_dear) as seen:
+        starts = [_soonest(seen, waiting_as(each.submission, actor, seen.policy, now)) for each in helps]
+    return tuple(
+        Change(each.words, start, each.fields) for each, start in zip(helps, starts, strict=True) if start is not None
+    )
+
+
+def _soonest(seen: Outlook, job: WaitingJob) -> datetime | None:
+    """When such a job would start at the soonest; None when nothing tells."""
+    start = _start(preview(seen.scheduler, seen.explainer, job), job, seen)
+    return None if start is None else start.low
 
 
 def foretell(job_id: str, now: datetime) -> Foretold | None:
@@ -101,8 +123,12 @@ def foretell(job_id: str, now: datetime) -> Foretold | None:
 
 
 def changes(found: Iterable[Alternative], as_of: datetime) -> tuple[Change, ...]:
-    """Alternatives as fields of a request; each was tried and starts at once."""
-    return tuple(Change(each.words, as_of, _fields(each)) for each in found)
+    """Alternatives as fields of a request; each was tried, and starts at once or when it says."""
+    return tuple(
+        Change(each.words, as_of if each.starts_ms is None else max(as_of, from_ms(soonest(each.starts_ms))),
+               _fields(each))
+        for each in found
+    )  # fmt: skip
 
 
 def _fields(each: Alternative) -> dict[str, Any]:
@@ -114,6 +140,7 @@ def _fields(each: Alternative) -> dict[str, Any]:
             "gpu_count": request.gpu_count, "node_count": request.node_count, "gpus_per_node": request.gpus_per_node,
         },
         "memory_at_most_mib": {"gpu_memory_min": f"{request.gpu_memory_min_mib}MiB"},
+        "without_exclusive": {"nvlink_exclusive": False},
         "without_nvlink": {"nvlink_required": False, "nvlink_exclusive": False},
         "without_level": {"required_level": None},
         "without_rule": {"affinity": {"preferred": [_written(term) for term in request.preferred_terms]}},
@@ -122,7 +149,8 @@ def _fields(each: Alternative) -> dict[str, Any]:
         "without_neighbours": {"anti_affinity": None, "with": None},
         "without_group": {"group": None},
     }  # fmt: skip
-    return found[each.name]
+    rule = each.name.removeprefix("without_group_and_")
+    return found[each.name] if rule == each.name else {"group": None, **found[f"without_{rule}"]}
 
 
 def _written(term: Any) -> dict[str, Any]:
@@ -154,17 +182,10 @@ def _planned(found: Preview, job: WaitingJob, seen: Outlook, actor: Actor) -> Pl
     sleeps = job.not_before_ms > now_ms
     reasons = (*found.reasons, asleep(job)) if sleeps else found.reasons
     verdict: Verdict = "later" if sleeps and found.verdict == "now" else found.verdict
-    if found.start is not None:
-        start: Span | None = seen.estimated(found.start, not_before_ms=job.not_before_ms)
-    elif found.verdict == "now":
-        soonest = max(now_ms, job.not_before_ms)
-        start = seen.span(soonest, soonest + _grace_ms(found, seen), soonest + _grace_ms(found, seen))
-    else:
-        start = None
     return Planned(
         verdict,
         seen.as_of,
-        start=start,
+        start=_start(found, job, seen),
         gpus=tuple(_gpu(seen, uuid) for uuid in found.gpus),
         victims=_victims(found, actor),
         gpu_hours=round(found.gpu_h, 6),
@@ -173,6 +194,17 @@ def _planned(found: Preview, job: WaitingJob, seen: Outlook, actor: Actor) -> Pl
         alternatives=changes(found.alternatives, seen.as_of),
         fate=_sha256(json.dumps([verdict, sorted(each.job for each in found.victims)])),
     )
+
+
+def _start(found: Preview, job: WaitingJob, seen: Outlook) -> Span | None:
+    """When the job of the preview is expected to start."""
+    if found.start is not None:
+        return seen.estimated(found.start, not_before_ms=job.not_before_ms)
+    if found.verdict != "now":
+        return None
+    first = max(seen.plan.now_ms, job.not_before_ms)
+    last = first + _grace_ms(found, seen)
+    return seen.span(first, last, last)
 
 
 def _grace_ms(found: Preview, seen: Outlook) -> int:

@@ -62,13 +62,16 @@ def _nodes(fields: Fields) -> list[str] | None:
         message = f'nodes must be a list of at least one and at most {MAX_NODES} names of nodes, like ["n1"]'
         fields.refuse("nodes", "not_a_list" if fields.given("nodes") else "required", message, MAX_NODES)
         return None
-    wrong = False
+    found: list[str] = []
     for place, name in enumerate(value):
         if not isinstance(name, str) or name not in known:
             message = f"there is no node {shown(name)}{nearest(name, known)}"
             fields.refuse(f"nodes.{place}", "unknown_node", message)
-            wrong = True
-    return None if wrong else sorted(set(value))
+        elif name in found:
+            fields.refuse(f"nodes.{place}", "given_twice", f"nodes.{place} names {name} again; name each node once")
+        else:
+            found.append(name)
+    return sorted(found) if len(found) == len(value) else None
 
 
 def _times(fields: Fields, now_ms: int) -> tuple[int | None, int | None]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from scheduling.core.fields import shown
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.units import parse_memory
+from scheduling.core.words import agree, nodes_in_words
 from scheduling.simulation.table import Row, TableError, read_table
 
 UNLIMITED_MIB = 1 << 40
@@ -114,7 +115,7 @@ def cluster_of_file(path: Path) -> Cluster:
     idle = [f"the column {column} of the nodes is not used: only GPUs are counted" for column in UNUSED
             if column not in silent]  # fmt: skip
     if bare:
-        idle.append(f"{bare} {'node has' if bare == 1 else 'nodes have'} 0 gpus: no job can run there")
+        idle.append(f"{nodes_in_words(bare)} {agree(bare, 'has', 'have')} 0 gpus: no job can run there")
     return Cluster(Pool(tuple(nodes), tuple(gpus)), tuple(idle))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from scheduling.core.fields import nearest, shown
 from scheduling.core.policy import DEFAULT_POLICY, Policy
 from scheduling.core.pool import Pool
+from scheduling.core.words import agree, jobs_in_words
 from scheduling.simulation.cluster import UNLIMITED_MIB, says_types
 from scheduling.simulation.queueing import QUEUE, Classes, Estimates
 from scheduling.simulation.workload import Trace
@@ -81,11 +82,12 @@ def idle_columns(trace: Trace, pool: Pool, *, classes: Classes, estimates: Estim
 
 
 def _jobs(count: int) -> str:
-    return "1 job asks" if count == 1 else f"{count} jobs ask"
+    return f"{jobs_in_words(count)} {agree(count, 'asks', 'ask')}"
 
 
 def _columns(names: Sequence[str]) -> str:
-    return f"the column {names[0]} is" if len(names) == 1 else f"the columns {', '.join(names)} are"
+    count = len(names)
+    return f"the {agree(count, 'column', 'columns')} {', '.join(names)} {agree(count, 'is', 'are')}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from scheduling.core.feasibility import could_hold
 from scheduling.core.lifecycle import JobState
 from scheduling.core.pool import Pool
 from scheduling.core.resources import ResourceRequest, Shape
 from scheduling.core.snapshot import LiveAttempt, Snapshot
 from scheduling.simulation.outcome import Fate, JobOutcome
+from scheduling.simulation.rejection import Rejection, rejection
 from scheduling.simulation.run import Run, Stage
 from scheduling.simulation.runtime import Runtime, SimJob
 
@@ -51,8 +51,9 @@ def opening(begin: Snapshot, jobs: Iterable[SimJob], runtime: Runtime, *, restor
             limit_ms = max(1, attempt.end_ms - begin.now_ms)
         run = Run(sim, len(runs), places[sim.waiting.project], runs_ms=runtime(sim, limit_ms), limit_ms=limit_ms)
         run.arrives_ms = max(run.arrives_ms, begin.now_ms)
-        if attempt is None and not judge.could_hold(sim.waiting.request):
-            rejected.append(run.outcome(Fate.REJECTED))
+        because = None if attempt is not None else judge.rejection(sim.waiting.request)
+        if because is not None:
+            rejected.append(run.outcome(Fate.REJECTED)._replace(because=because))
             continue
         if attempt is not None:
             _take_over(run, attempt, begin, restore_s=restore_s)
@@ -92,14 +93,14 @@ def _take_over(run: Run, attempt: LiveAttempt, begin: Snapshot, *, restore_s: in
 
 
 class _Judge:
-    """Which requests the pool could ever hold; asked once for requests of one shape."""
+    """Why the pool could never hold which requests; asked once for requests of one shape."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._known: dict[Shape, bool] = {}
+        self._known: dict[Shape, Rejection | None] = {}
 
-    def could_hold(self, request: ResourceRequest) -> bool:
+    def rejection(self, request: ResourceRequest) -> Rejection | None:
         key = request.shape
         if key not in self._known:
-            self._known[key] = could_hold(self._pool, request)
+            self._known[key] = rejection(self._pool, request)
         return self._known[key]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from scheduling.simulation.rejection import Rejection
+
 
 class Fate(StrEnum):
     """How a job stands at the end of a simulation."""
@@ -29,7 +31,8 @@ job stands the node or GPU."""
 class JobOutcome(NamedTuple):
     """A job's times in ms; None for what has not happened. ``runs_ms``: the work it had to do. ``lost_gpu_ms``: GPU
     time it held without getting on: work done again, restoring, and being saved. ``waited_again_ms``: in the queue
-    after it had lost its GPUs, up to its starts; ``resumed``: it has GPUs again, or never lost any."""
+    after it had lost its GPUs, up to its starts; ``resumed``: it has GPUs again, or never lost any. ``because``: why it
+    was rejected."""
 
     id: str
     level: str
@@ -46,6 +49,7 @@ class JobOutcome(NamedTuple):
     lost_gpu_ms: int = 0
     waited_again_ms: int = 0
     resumed: bool = True
+    because: Rejection | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from scheduling.core.fields import nearest, shown
-from scheduling.core.policy import LEDGERS, MAX_WEIGHT, Level, Policy, PreemptRule, QueuePolicy, goes_down
+from scheduling.core.policy import LEDGERS, MAX_WEIGHT, Level, Policy, PreemptRule, QueuePolicy
+from scheduling.simulation.policy_whole import Wrong, wrong_together
 
 Read = Callable[[str, Any], Any]
 MAX_SECONDS = 10.0**9
@@ -18,14 +19,6 @@ MAX_COUNT = 10_000
 MAX_KEY = 80  # characters of a key that are said back
 RULE_KEYS = tuple(field.name for field in fields(PreemptRule))
 QUEUE_KEYS = ("weight", "grace_s", "default_max_duration_s", "max_duration_cap_s", "default_level", "levels")
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """One thing that is wrong with a patch: the whole path of its key, "" for the patch itself, and what to write."""
-
-    path: str
-    message: str
 
 
 class PatchError(ValueError):
@@ -87,7 +80,7 @@ def patched(policy: Policy, patch: Mapping[str, Any]) -> Policy:
                 changes[key] = _part(getattr(policy, key), key, _object(key, patch[key]), _PARTS[key])
     if not wrong:
         made = replace(policy, **changes)
-        wrong += _wrong_names(made)
+        wrong += wrong_together(made, patch)
     if wrong:
         raise PatchError(*wrong)
     return made
@@ -100,26 +93,6 @@ def _kept(wrong: list[Wrong]) -> Iterator[None]:
         yield
     except PatchError as error:
         wrong += error.wrong
-
-
-def _wrong_names(policy: Policy) -> Iterator[Wrong]:
-    """Queues that lack their default level, and rules that speak of queues and levels that there are not."""
-    for queue in policy.queues:
-        if queue.level(queue.default_level) is None:
-            path, names = f"queues.{queue.name}.default_level", ", ".join(level.name for level in queue.levels)
-            yield Wrong(path, f"{path} is {queue.default_level!r}; name one of {names}")
-    for place, rule in enumerate(policy.preemption):
-        known = True
-        for prefix, name, level in (("", rule.queue, rule.level), ("victim_", rule.victim_queue, rule.victim_level)):
-            found = policy.queue(name)
-            if found is None or found.level(level) is None:
-                path = f"preemption.{place}.{prefix}{'queue' if found is None else 'level'}"
-                yield Wrong(path, f"{path}: there is no level {level!r} of a queue {name!r}; mend the rule")
-                known = False
-        if known and not goes_down(policy, rule):
-            path = f"preemption.{place}.victim_level"
-            yield Wrong(path, f"{path}: {rule.victim_level} is not below {rule.level}; a job evicts only lower levels, "
-                              "else jobs would evict each other without end")  # fmt: skip
 
 
 def _part(old: Any, part: str, new: Mapping[str, Any], readers: Mapping[str, Read]) -> Any:
@@ -226,6 +199,11 @@ def _levels(key: str, value: Any) -> tuple[Level, ...]:
     levels = tuple(Level(name, number) for name, number in _each(key, value, _whole(1000, least=1)).items())
     if not levels:
         raise _error(key, f'{key} must have at least one level like {{"Normal": 2}}')
+    first: dict[str, str] = {}
+    for level in levels:
+        other = first.setdefault(level.name.casefold(), level.name)
+        if other != level.name:
+            raise _error(key, f"{key} names {other} again as {level.name}: case does not count; name each level once")
     return levels
 
 

@@ -11,6 +11,7 @@ from scheduling.core.policy import Policy
 from scheduling.core.resources import AffinityTerm, ResourceRequest
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.units import MAX_DURATION_S, parse_memory
+from scheduling.core.words import agree, jobs_in_words
 from scheduling.simulation.runtime import SimJob
 from scheduling.simulation.workload import Trace, TraceJob
 
@@ -31,7 +32,8 @@ def queue_jobs(
     """The jobs of the trace in the order they come, all in the merge queue.
 
     ``classes``: "none" makes all of them Normal, "hash" draws a level from the id (:func:`hash_level`).
-    ``estimates``: ``max_duration`` is the recorded duration ("oracle") or the asked walltime ("requested").
+    ``estimates``: ``max_duration`` is the recorded duration ("oracle") or the asked walltime ("requested"): a job
+    that ran longer runs on to its recorded end here too.
     ``types``: whether the wanted GPU types are required; False for a cluster that states none.
     QueueingError when the policy lacks the queue or a level of it, or a job has no walltime to go by.
     """
@@ -53,6 +55,16 @@ def queue_jobs(
         )
         made.append(SimJob(waiting, job.duration_ms))
     return tuple(made)
+
+
+def beyond_limit(trace: Trace, estimates: Estimates) -> tuple[str, ...]:
+    """A sentence about the jobs that run on beyond their limit, as they did in the log, if there are any."""
+    count = sum(1 for job in trace.jobs if job.duration_ms > 1000 * _limit_s(trace.name, job, estimates))
+    if not count:
+        return ()
+    ran = f"{jobs_in_words(count)} ran longer than req_walltime_s says"
+    runs = agree(count, "it runs on to its recorded end", "each runs on to its recorded end")
+    return (f"{ran}: {runs}, where a live pool would end it at that limit",)
 
 
 def hash_level(job_id: str) -> str:

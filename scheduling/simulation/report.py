@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from scheduling.simulation.workload import LeftOut
 
 BSLD_FLOOR_S = 10.0
 NONE_LEFT_OUT = LeftOut()
+MAX_FIRST = 3  # rejected jobs of one code that are named
 _CRITICAL = "Critical"
 Figure = float | int | None
 
@@ -44,6 +46,7 @@ class Report:
         meanings = {**DETAILS, "left_out": _left_out_because(self.details["left_out_because"])}
         width = max(14, *(len(_shown(value)) for value in rest.values() if not isinstance(value, str)))
         lines += ["", *(f"{name:<24}{_shown(value):>{width}}  {meanings[name]}" for name, value in rest.items())]
+        lines += list(_rejected_lines(self.details["rejected_because"], self.details["rejected_first"]))
         return "\n".join(lines)
 
 
@@ -80,6 +83,29 @@ def _left_out_because(counts: dict[str, int]) -> str:
     reasons = {"no_gpus": "without GPUs (gpus empty, 0 or less)", "no_time": "without run time (duration_s likewise)"}
     told = [f"{counts[name]} {why}" for name, why in reasons.items() if counts[name]]
     return f"{DETAILS['left_out']}{': ' if told else ''}{', '.join(told)}"
+
+
+def _rejected_lines(counts: dict[str, int], first: Sequence[dict[str, str]]) -> Iterator[str]:
+    """Why jobs were rejected: each code with how many, and the first of them with the sentence."""
+    if counts:
+        yield from ("", "rejected because")
+    for code, count in counts.items():
+        told = [f"{each['job']}: {each['message']}" for each in first if each["code"] == code]
+        yield f"{code:<24}{count:>14}  {told[0]}"
+        yield from (f"{'':<38}  {line}" for line in told[1:])
+        if count > len(told):
+            yield f"{'':<38}  and {count - len(told)} more"
+
+
+def _rejected_first(jobs: Sequence[JobOutcome]) -> list[dict[str, str]]:
+    """The first few rejected jobs of each code, in the order they came."""
+    found: list[dict[str, str]] = []
+    counts: Counter[str] = Counter()
+    for job in jobs:
+        if job.because is not None and counts[job.because.code] < MAX_FIRST:
+            counts[job.because.code] += 1
+            found.append({"job": job.id, "code": job.because.code, "message": job.because.message})
+    return found
 
 
 def report(
@@ -121,6 +147,8 @@ def report(
         "not_finished": sum(1 for job in jobs if job.fate is not Fate.FINISHED),
         "left_out": left_out.rows,
         "left_out_because": asdict(left_out),
+        "rejected_because": dict(sorted(Counter(job.because.code for job in outcome.jobs if job.because).items())),
+        "rejected_first": _rejected_first(outcome.jobs),
         "cycles": outcome.cycles,
         "digest": outcome.digest(),
         "notes": list(notes),

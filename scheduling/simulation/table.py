@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 MAX_NUMBER = 2**31 - 1
+MARKS = (";", "\t", "|")  # that other programs write instead of commas
 _GZIP = b"\x1f\x8b"
 
 
@@ -113,6 +114,8 @@ def _text_of(path: Path) -> str:
 def _places(name: str, header: Sequence[str], columns: Sequence[str], *, required: Sequence[str]) -> dict[str, int]:
     if not any(header):
         raise TableError(f"{name} is empty; its first line must name the columns: {', '.join(columns)}")
+    if len(header) == 1 and (mark := _mark(header[0], columns)) is not None:
+        raise TableError(f"{name}, line 1: the columns are separated by {mark!r}; separate them by commas")
     for column in header:
         if column not in columns:
             near = get_close_matches(column, columns, 1)
@@ -124,3 +127,11 @@ def _places(name: str, header: Sequence[str], columns: Sequence[str], *, require
     if missing:
         raise TableError(f"{name}, line 1, column {missing[0]} is missing; add it: {', '.join(required)} must be there")
     return {column: place for place, column in enumerate(header)}
+
+
+def _mark(header: str, columns: Sequence[str]) -> str | None:
+    """What stands between the columns of a header that is not separated by commas; None when that is not the fault."""
+    for mark in MARKS:
+        if any(part.strip(' "') in columns for part in header.split(mark)[1:]):
+            return mark
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from scheduling.core.policy import Policy
 from scheduling.core.snapshot import Snapshot
 from scheduling.store import load_jobs
 from scheduling.store.clock import to_ms
@@ -13,14 +14,15 @@ from scheduling.store.load_pool import leases, pool_of, windows
 __all__ = ["billing_weights", "policy_of", "pool_of", "snapshot"]
 
 
-def snapshot(now: datetime, *, can_store: bool = True) -> Snapshot:
+def snapshot(now: datetime, *, can_store: bool = True, policy: Policy | None = None) -> Snapshot:
     """Everything one decision may know, as plain values that cannot reach the database again.
 
-    ``can_store``: whether checkpoints can be stored; while they can't no victims are chosen (D31).
+    ``can_store``: whether checkpoints can be stored; while they can't no victims are chosen (D31). ``policy``: as it
+    was read just now, by who has read it.
     """
     return Snapshot(
         now_ms=to_ms(now),
-        policy=policy_of(),
+        policy=policy or policy_of(),
         pool=pool_of(),
         waiting=load_jobs.waiting(now),
         live=load_jobs.live(now),

@@ -15,13 +15,16 @@ from scheduling.core.snapshot import NodeLease
 from scheduling.core.snapshot import Window as CoreWindow
 from scheduling.models import Availability, Gpu, Node, NodeLive, SchedulerState, Window
 from scheduling.store.clock import to_ms
+from scheduling.store.fixed import Fixed
 
-CLOSED = Q(leaving=True) | Q(disk_low=True)
+_CLOSED = Fixed(
+    lambda: NodeLive.objects.filter(Q(leaving=True) | Q(disk_low=True)).order_by("node_id").values_list("node_id")
+)
 
 
 def pool_of() -> Pool:
     """Every node that has registered, and every GPU. A node that is leaving or short of disk takes no new work."""
-    closed = set(NodeLive.objects.filter(CLOSED).values_list("node_id", flat=True))
+    closed = {key for (key,) in _CLOSED()}
     nodes = []
     for n in Node.objects.filter(registered_at__isnull=False):
         state = NodeState(n.state)
@@ -45,8 +48,7 @@ def inventory_mark() -> tuple[object, ...]:
     """Equal as long as :func:`pool_of` gives the same pool: whoever changes a node or a GPU raises its version."""
     counted = {"rows": Count("pk"), "newest": Max("pk"), "versions": Sum("version")}
     nodes, gpus = (model.objects.aggregate(**counted) for model in (Node, Gpu))
-    closed = NodeLive.objects.filter(CLOSED).order_by("node_id").values_list("node_id", flat=True)
-    return (*nodes.values(), *gpus.values(), *closed)
+    return (*nodes.values(), *gpus.values(), *_CLOSED())
 
 
 def windows(now: datetime) -> tuple[CoreWindow, ...]:

@@ -8,9 +8,12 @@ import time
 from django.db import connection
 
 from scheduling.models import Event
+from scheduling.store.fixed import Fixed
 from scheduling.store.journal import CHANNEL
 
 SQLITE_LOOK_S = 0.02
+
+_NEWEST = Fixed(lambda: Event.objects.order_by("-id").values_list("id")[:1])
 
 
 class Waiter:
@@ -63,4 +66,4 @@ class Waiter:
 
 def newest_event() -> int:
     """The id of the newest event; 0 before the first."""
-    return Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
+    return next((key for (key,) in _NEWEST()), 0)

@@ -11,6 +11,8 @@ from uuid import UUID
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from scheduling.services import filters
+from scheduling.services.artifacts import KINDS
 from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries import pages
 from scheduling.store.queries.access import Actor
@@ -18,26 +20,27 @@ from scheduling.web.access import signed_in
 from scheduling.web.job_words import files
 from scheduling.web.wording import amount, size
 
-KINDS = ("model", "checkpoint", "dataset", "eval", "output", "log")
-
 
 @signed_in
 def artifacts(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The artifacts of one's projects, newest first, by kind, project and name."""
     wanted = {key: request.GET.get(key, "")[:200] for key in ("kind", "project", "q")}
     after = request.GET.get("after", "")
-    page = pages.artifact_page(actor, kind=wanted["kind"], project=wanted["project"], q=wanted["q"], after=after)
+    wrong = filters.wrong_of_artifacts(actor, wanted)
+    kind, project, q = wanted["kind"], wanted["project"], wanted["q"]
+    page = pages.Page((), "") if wrong else pages.artifact_page(actor, kind=kind, project=project, q=q, after=after)
     given = {k: v for k, v in wanted.items() if v}
     context = {
         "rows": [{**row, "read_size": size(row["size"])} for row in page.rows],
         "following": urlencode({**given, "after": page.following}) if page.following else "",
         "wanted": wanted,
         "filtered": bool(given),
+        "wrong": wrong,
         "kinds": KINDS,
         "projects": pages.project_names(actor),
         "sentence": _sentence(len(page.rows), more=bool(page.following), filtered=bool(given)),
     }
-    return render(request, "artifacts.html", context)
+    return render(request, "artifacts.html", context, status=400 if wrong else 200)
 
 
 @signed_in

@@ -16,10 +16,12 @@ from scheduling.store.queries import events, known, pages
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import posted, signed_in
+from scheduling.web.asked_words import asked_for, by_default
 from scheduling.web.job_log import known_job, tail_of
 from scheduling.web.job_words import asked, at_stake, jobs_in, shown
-from scheduling.web.outlook_words import foretold
+from scheduling.web.outlook_words import ALONE, foretold
 from scheduling.web.wording import duration
+from workers.catalog import KINDS
 
 
 @signed_in
@@ -33,6 +35,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
     names = known.names(actor, [*jobs_in(found["reasons"]), *(seen.in_the_way if seen else ())])
     one = shown(found, moment, names=names)
     timeline = queries.events(row)
+    refused, sent = one["state"] == JobState.REJECTED, {k: v for k, v in row.spec.items() if k != "inputs"}
     runs = [_run(a, moment) for a in queries.attempts(row)]
     context = {
         "seq": seq,
@@ -43,13 +46,15 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
             names,
             now=moment,
             start_by=row.start_by,
-            alone=any(reason["code"] == "NO_PARTNER" for reason in found["reasons"]),
+            alone=any(reason["code"] in ALONE for reason in found["reasons"]),
         ),
         "timeline": [{**e, "word": e["type"].replace("_", " ")} for e in timeline],
         "attempts": list(reversed(runs)),
         "log": tail_of(row, runs[-1]["nodes"] if runs else [], request.GET.get("node", "")),
-        "inputs": row.spec.get("inputs", []),
-        "asked": _asked(actor, one["id"]) if one["state"] == JobState.REJECTED else [],
+        "rows": [] if refused else asked_for(found, sent, row.spec.get("inputs", [])),
+        "decided": [] if refused else by_default(found, sent),
+        "form_kinds": tuple(KINDS),
+        "asked": _asked(actor, one["id"]) if refused else [],
         "at_stake": at_stake(one, timeline, moment) if one["can"]["cancel"] else "",
     }
     return render(request, "job.html", context)

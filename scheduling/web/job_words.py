@@ -18,6 +18,8 @@ HINT = " It would start now "
 TOLD_APART = frozenset({
     "fits_if_at_most_s", "duration_at_most_s", "gpus_at_most", "nodes_at_most", "memory_at_most_mib", "without_nvlink",
     "without_level", "without_rule", "without_anti_affinity", "without_with", "without_neighbours", "without_group",
+    "without_exclusive", "without_group_and_anti_affinity", "without_group_and_with", "without_group_and_neighbours",
+    "closed",
     "until_ms", "window_from_ms", "window_until_ms", "start_by_ms", "start_by_at_least_ms", "expected_from_ms", "rules",
     "earliest_domain", "earliest_at_ms",
     "group", "level", "running", "kept_away_by", "jobs_ahead", "gpus_taken", "field", "limit",
@@ -132,18 +134,14 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
     if state is JobState.SUCCEEDED:
         return f"Succeeded after {ran} on {gpus} with {amount(len(job['artifacts']), 'artifact')}."
     if state is JobState.FAILED:
-        why = (
-            f"out of GPU memory. {job['error'] or ''}"
-            if name == "OOM"
-            else (job["error"] or "its process ended badly.")
-        )
+        why = job["error"] or ("out of memory." if name == "OOM" else "its process ended badly.")
         return f"Failed after {ran or waited}: {why}"
     return {
         JobState.HELD: "Held by its owner: it does not start until it is released.",
         JobState.DISPATCHING: f"Granted {gpus} of {where}; waiting for the node to take it.",
         JobState.PREEMPTING: job["reasons"][0]["message"] if job["reasons"] else "",
         JobState.CANCELLING: "Being cancelled: its node was asked to stop it.",
-        JobState.TIMED_OUT: f"Stopped after {ran}: its time limit of {limit(job['max_duration'])} had passed.",
+        JobState.TIMED_OUT: f"Stopped after {ran}, at the end of its time limit of {limit(job['max_duration'])}.",
         JobState.CANCELLED: f"Cancelled after running for {ran}." if ran else "Cancelled before it started.",
         JobState.REJECTED: f"Refused for {amount(len(job['errors']), 'reason')}; nothing ran.",
     }[state]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 
 from scheduling.core.lifecycle import JobState
+from scheduling.services import filters, now
 from scheduling.services import jobs as verbs
-from scheduling.services import now
 from scheduling.store.queries import events, pages
 from scheduling.store.queries.access import Actor
 from scheduling.web import csv_export
@@ -33,13 +33,16 @@ COLUMNS = (
 def jobs(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The jobs that match the address, newest first, a page at a time."""
     wanted, moment, seq = _wanted(request), now(), events.newest()
-    page = pages.job_page(actor, wanted, after=request.GET.get("after", ""), now=moment)
+    wrong = filters.wrong_of_jobs(actor, wanted)
+    after = request.GET.get("after", "")
+    page = pages.Page((), "") if wrong else pages.job_page(actor, wanted, after=after, now=moment)
     given = {k: v for k, v in wanted.items() if v}
     context = {
         "seq": seq,
         "rows": [shown(row, moment) for row in page.rows],
         "following": urlencode({**given, "after": page.following}) if page.following else "",
-        "later_page": bool(request.GET.get("after")),
+        "later_page": bool(after),
+        "wrong": wrong,
         "query": urlencode(given),
         "wanted": wanted,
         "filtered": bool(given),
@@ -49,20 +52,27 @@ def jobs(request: HttpRequest, actor: Actor) -> HttpResponse:
         "projects": pages.project_names(actor),
         "sentence": _sentence(actor),
     }
-    return render(request, "jobs.html", context)
+    return render(request, "jobs.html", context, status=400 if wrong else 200)
 
 
 @signed_in
 def ids(request: HttpRequest, actor: Actor) -> JsonResponse:
     """The ids of the jobs on the page at this address, as ``{jobs: [id]}``: a page compares them with its rows."""
-    page = pages.job_page(actor, _wanted(request), after=request.GET.get("after", ""), now=now())
+    wanted = _wanted(request)
+    if filters.wrong_of_jobs(actor, wanted):
+        return JsonResponse({"jobs": []}, status=400)
+    page = pages.job_page(actor, wanted, after=request.GET.get("after", ""), now=now())
     return JsonResponse({"jobs": [row["id"] for row in page.rows]})
 
 
 @signed_in
-def export(request: HttpRequest, actor: Actor) -> StreamingHttpResponse:
+def export(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """The jobs that match, as CSV."""
-    rows = pages.job_export(actor, _wanted(request), now=now())
+    wanted = _wanted(request)
+    if wrong := filters.wrong_of_jobs(actor, wanted):
+        text = "\n".join(each["message"] for each in wrong)
+        return HttpResponse(text, status=400, content_type="text/plain; charset=utf-8")
+    rows = pages.job_export(actor, wanted, now=now())
     return csv_export.answer("jobs.csv", COLUMNS, rows)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.http import QueryDict
 
-from scheduling.web.people_words import said
+from scheduling.web import form_fields
+from scheduling.web.form_fields import SHARED, by_right_names, fields_of, number, placed, rest_of, text_of, with_rest
 
+KIND = "merge"
+TEMPLATE = "submit.html"
 ROWS = 4
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "slerp-pair": (
@@ -20,12 +22,9 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "slerp-one": ("SLERP on 1 GPU", {"strategy": "slerp", "t": "0.5", "gpu_count": "1", "nvlink_required": False}),
     "mean": ("Plain mean on 1 GPU", {"strategy": "linear", "gpu_count": "1", "nvlink_required": False}),
 }
-TEXTS = ("name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "strategy", "t",
-         "purpose", "retries", "out_dtype")  # fmt: skip
+TEXTS = (*SHARED, "strategy", "t", "out_dtype")
 ELSEWHERE = {
-    "gpus_per_node": "gpu_count",
-    "allow_span": "gpu_count",
-    "nvlink_exclusive": "nvlink_required",
+    **form_fields.ELSEWHERE,
     "node_count": "gpu_count",
     "params": "strategy",
     "params.normalize": "weights",
@@ -40,6 +39,7 @@ class Values:
     models: tuple[str, ...] = ("", "")
     weights: tuple[str, ...] = ()
     nvlink_required: bool = False
+    rest: Mapping[str, Any] = field(default_factory=dict)
     errors: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
@@ -68,19 +68,27 @@ def posted(form: QueryDict) -> Values:
         models=tuple(form.getlist("model")),
         weights=tuple(form.getlist("weight")),
         nvlink_required=form.get("nvlink_required") == "on",
+        rest=form_fields.posted_rest(form),
     )
 
 
 def again(body: Mapping[str, Any]) -> Values:
     """The form filled with an earlier job's body, to send it once more; a refused one may hold anything."""
+    body = by_right_names(body)
     params = body.get("params", {})
     flat = {**body, **{k: params.get(k) for k in ("strategy", "t", "out_dtype")}}
     return Values(
-        {name: "" if flat.get(name) is None else str(flat[name]) for name in TEXTS},
+        {name: text_of(flat.get(name)) for name in TEXTS},
         models=_listed(params.get("models")),
         weights=_listed(params.get("weights")),
-        nvlink_required=bool(body.get("nvlink_required", body.get("nvlink", False))),
+        nvlink_required=bool(body.get("nvlink_required", False)),
+        rest=rest_of(body, (*SHARED, "nvlink_required"), ("strategy", "t", "out_dtype", "models", "weights")),
     )
+
+
+def faults(values: Values) -> tuple[dict[str, str], ...]:
+    """What is wrong before there is a body: nothing, since all that can be typed can be sent."""
+    return ()
 
 
 def body_of(values: Values) -> dict[str, Any]:
@@ -90,34 +98,20 @@ def body_of(values: Values) -> dict[str, Any]:
     texts = {k: v.strip() for k, v in values.texts.items()}
     params: dict[str, Any] = {"strategy": texts.get("strategy", ""), "models": [m for _, m in chosen]}
     if params["strategy"] == "slerp":
-        params["t"] = _number(texts.get("t", ""))
+        params["t"] = number(texts.get("t", ""))
     elif any(_at(values.weights, i).strip() for i, _ in chosen):
-        params["weights"] = [_number(_at(values.weights, i)) for i, _ in chosen]
+        params["weights"] = [number(_at(values.weights, i)) for i, _ in chosen]
     if texts.get("out_dtype"):
         params["out_dtype"] = texts["out_dtype"]
-    plain = (
-        "name",
-        "project",
-        "queue",
-        "priority",
-        "gpu_count",
-        "gpu_memory_min",
-        "max_duration",
-        "purpose",
-        "retries",
-    )
-    body = {name: values.texts[name] if name == "name" else texts[name] for name in plain if texts.get(name)}
-    return {"kind": "merge", **body, "nvlink_required": values.nvlink_required, "params": params}
+    body = fields_of(values.texts)
+    return with_rest({"kind": KIND, **body, "nvlink_required": values.nvlink_required, "params": params}, values.rest)
 
 
 def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
     """The same values with every error beside the field it is about; the rest at the top (``""``), in the words
     of the form."""
     rows = [i for i, m in enumerate(values.models) if m]
-    placed: dict[str, list[str]] = {}
-    for error in errors:
-        placed.setdefault(_place(str(error["field"]), rows), []).append(said(str(error["message"])))
-    return replace(values, errors=placed)
+    return replace(values, errors=placed(errors, lambda name: _place(name, rows)))
 
 
 def _place(name: str, rows: list[int]) -> str:
@@ -130,14 +124,6 @@ def _place(name: str, rows: list[int]) -> str:
 
 def _listed(value: Any) -> tuple[str, ...]:
     return tuple(str(v) for v in value) if isinstance(value, list) else ()
-
-
-def _number(text: str) -> Any:
-    try:
-        value = float(text)
-    except ValueError:
-        return text
-    return value if math.isfinite(value) else text  # JSON has no other numbers
 
 
 def _at(items: tuple[str, ...], index: int) -> str:

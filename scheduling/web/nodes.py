@@ -53,9 +53,10 @@ def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
 def operate(request: HttpRequest, actor: Actor, name: str, verb: str) -> HttpResponse:
     """The node is cordoned, draining or back in service; only operators may."""
     if not actor.may_operate:
-        raise PermissionDenied("cordon, drain and return need the permission to operate the pool")
+        raise PermissionDenied("cordon, drain and return need the permission operate_pool, which operators have")
     try:
-        deadline_s = verbs.deadline_s(request.POST.get("deadline", "").strip()) if verb == "drain" else None
+        typed = request.POST.get("deadline", "").strip()
+        deadline_s = verbs.deadline_s(typed or None) if verb == "drain" else None
     except ValueError as wrong:
         messages.error(request, f"{str(wrong)[:1].upper()}{str(wrong)[1:]}; nothing was changed.")
         return redirect("node", name=name)
@@ -73,7 +74,7 @@ def operate(request: HttpRequest, actor: Actor, name: str, verb: str) -> HttpRes
 def operate_gpu(request: HttpRequest, actor: Actor, name: str, uuid: str, verb: str) -> HttpResponse:
     """The GPU is asked back into service by way of its test, or retired; only operators may."""
     if not actor.may_operate:
-        raise PermissionDenied("returning and retiring a GPU need the permission to operate the pool")
+        raise PermissionDenied("returning and retiring a GPU need the permission operate_pool, which operators have")
     result = health.operate(uuid, verb, actor, now()) if verb in health.VERBS else None
     if result is None:
         raise Http404(f"there is no GPU {uuid[:80]}")
@@ -87,7 +88,7 @@ def operate_gpu(request: HttpRequest, actor: Actor, name: str, uuid: str, verb: 
 def confirm_silence(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The many silent nodes are gone, an operator says, and their work is taken back."""
     if not actor.may_operate:
-        raise PermissionDenied("saying that nodes are gone needs the permission to operate the pool")
+        raise PermissionDenied("saying that nodes are gone needs the permission operate_pool, which operators have")
     if verbs.confirm_silence(actor, now()) is None:
         messages.error(request, "Too few nodes are silent for that; nothing was changed.")
     return redirect("board")

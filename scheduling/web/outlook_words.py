@@ -22,6 +22,8 @@ NEAR = 0.2
 MAX_NODES = 3
 # Fields of the request that the form has.
 IN_FORM = ("gpu_count", "gpu_memory_min", "max_duration", "nvlink_required")
+# Reasons of a job that has nobody to run beside, now or by the time it could start.
+ALONE = frozenset({"NO_PARTNER", "PARTNER_LEAVES", "CIRCULAR"})
 _ALONE = "Nothing tells when a job that it is to run beside will run."
 MINUTE = timedelta(minutes=1)
 LEDGERS = (("project", "the project"), ("queue", "the queue"), ("user", "you in the project"))
@@ -45,7 +47,7 @@ def foretold(
     return {
         "when": when(found.start),
         "place": _place(found),
-        "assumes": _ALONE if alone else _assumes(found),
+        "assumes": _ALONE if alone else f"{_assumes(found)}{_beside(found)}",
         "leaves": None if start_by is None or _in_time(found.start, start_by) else start_by,
         "as_of": as_of,
         "rank": found.rank,
@@ -54,7 +56,7 @@ def foretold(
         "left": "has" if len(found.in_the_way) == 1 else "have",
         "known": [{"id": each, "name": names[each]} for each in found.in_the_way if each in names],
         "unknown": sum(1 for each in found.in_the_way if each not in names),
-        "helps": [_help(each, again=job) for each in changes(found.alternatives, as_of)],
+        "helps": [_help(each, as_of, again=job) for each in changes(found.alternatives, as_of)],
         "nothing": _nothing(found),
     }
 
@@ -83,7 +85,7 @@ def _nodes(names: Sequence[str]) -> str:
 
 
 def _is_one(start: Span) -> bool:
-    return (start.high - start.low).total_seconds() < SAME_S
+    return (start.high - start.low).total_seconds() <= SAME_S
 
 
 def _in_time(start: Span | None, start_by: datetime) -> bool:
@@ -119,6 +121,13 @@ def _assumes(found: Foretold) -> str:
     )
 
 
+def _beside(found: Foretold) -> str:
+    """What a start beside others rests on, as a sentence that follows another."""
+    if found.start is None or not found.beside:
+        return ""
+    return f" A job of group {found.beside} must still run beside it then."
+
+
 def _nothing(found: Foretold) -> str:
     """What is said when no change would help."""
     if found.rank is not None or found.start is None:
@@ -128,12 +137,14 @@ def _nothing(found: Foretold) -> str:
     return "Nothing: it waits for its time, not for GPUs."
 
 
-def _help(each: Change, *, again: str = "") -> dict[str, Any]:
+def _help(each: Change, as_of: datetime, *, again: str = "") -> dict[str, Any]:
     """A change as a sentence, with the form that has it filled in where the form has its fields."""
     fields = {name: _typed(name, value) for name, value in each.fields.items() if name in IN_FORM}
     whole = fields.keys() >= each.fields.keys() - {"nvlink_exclusive"}
     link = f"{reverse('submit')}?{urlencode({'from': again, **fields})}" if again and whole else ""
-    return {"sentence": f"{_upper(_with(each.change))} it would start now.", "link": link}
+    wait = each.starts_at - as_of
+    start = f"in {_minutes(wait)} at the soonest" if wait > timedelta() else "now"
+    return {"sentence": f"{_upper(_with(each.change))} it would start {start}.", "link": link}
 
 
 def _typed(name: str, value: Any) -> str:
@@ -159,7 +170,7 @@ def planned(found: Planned, names: Mapping[str, str]) -> dict[str, Any]:
         "hours": gpu_hours(found.gpu_hours),
         "victims": [_victim(each) for each in found.victims],
         "causes": [cause(each, names) for each in found.reasons],
-        "helps": [_help(each) for each in found.alternatives],
+        "helps": [_help(each, found.as_of) for each in found.alternatives],
         "effects": _effects(found.share),
         "as_of": found.as_of,
     }
@@ -178,7 +189,8 @@ def _verdict(found: Planned) -> str:
         return "It would wait, and leave the queue before it starts."
     if found.start is None:
         return "It would wait, and nothing tells yet for how long."
-    low, at, high = (_minutes(when - found.as_of) for when in (found.start.low, found.start.at, found.start.high))
+    low, at = (_minutes(when - found.as_of) for when in (found.start.low, found.start.at))
+    high = _minutes(found.start.high - found.as_of + MINUTE - timedelta.resolution)
     if found.start.high - found.as_of <= timedelta(seconds=SAME_S):
         return "It would start within a minute."
     if _is_one(found.start) or _is_near(found.start):

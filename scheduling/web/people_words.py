@@ -28,6 +28,20 @@ LABELS = {
     "not_before": "Earliest start",
     "start_by": "Latest start",
 }
+# Of a command; many of these names are words of every language, so they are not looked for in sentences.
+OF_COMMAND = {
+    "argv": "Program",
+    "shell": "Program",
+    "files": "Working files",
+    "env": "Environment",
+    "cwd": "Working directory",
+    "nproc": "Processes per node",
+    "preempt_signal": "Signal to save",
+    "checkpoint_exit_code": "Exit code after saving",
+    "done_file": "Done file",
+    "exit_zero_after_signal": "Exit code 0 after the signal",
+    "limit_notice_s": "Notice of its time limit",
+}
 # The same inside of a sentence, where it isn't the label in small letters.
 INSIDE = {
     "nvlink_required": "the need for NVLink",
@@ -54,7 +68,7 @@ def label(field: str) -> str:
     whole, _, part = field.partition(".")
     if whole == "params" and part:
         return label(part)
-    name = LABELS.get(whole, whole.replace("_", " ").capitalize() if len(whole) > 1 else whole)
+    name = LABELS.get(whole) or OF_COMMAND.get(whole, whole.replace("_", " ").capitalize() if len(whole) > 1 else whole)
     return f"{name}, {part.replace('.', ' ').replace('_', ' ')}" if part else name
 
 

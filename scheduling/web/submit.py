@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.services import jobs as verbs
@@ -16,71 +19,100 @@ from scheduling.services.jobs import Accepted, KeyConflict
 from scheduling.services.whatif import Planned
 from scheduling.store.queries import known, pages, pool
 from scheduling.store.queries.access import Actor
-from scheduling.web import merge_form
+from scheduling.web import command_form, merge_form
 from scheduling.web.access import posted, signed_in
+from scheduling.web.command_words import READINGS
+from scheduling.web.form_fields import rest_rows
 from scheduling.web.job_words import jobs_in
-from scheduling.web.merge_form import Values
 from scheduling.web.outlook_words import IN_FORM, planned
 from scheduling.web.wording import amount, gb, limit
-from workers.catalog import DTYPES, STRATEGIES
+from workers.catalog import DTYPES, KINDS, STRATEGIES
+from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
 
 MAX_KEY = 100
+MAX_OFFERED = 200  # artifacts in a list to choose from
+FORMS: Mapping[str, ModuleType] = {form.KIND: form for form in (merge_form, command_form)}
+ADDRESSES = {merge_form.KIND: "submit", command_form.KIND: "submit-command"}
 
 
 @signed_in
-def submit(request: HttpRequest, actor: Actor) -> HttpResponse:
+def submit(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> HttpResponse:
     """The form; posted, a new job, or the form again with everything that is wrong. Posted twice, one job."""
     if request.method != "POST":
-        return _form(request, actor, _first(request, actor))
-    values = merge_form.posted(request.POST)
+        return _first(request, actor, kind)
+    form = FORMS[kind]
+    values = form.posted(request.POST)
     key = request.POST.get("key", "")[:MAX_KEY] or str(uuid4())
-    result = verbs.submit(merge_form.body_of(values), actor, now(), key=f"form:{key}")
+    body, unread = form.body_of(values), form.faults(values)
+    if unread:  # there is no whole body to submit; what else is wrong is told with it
+        wrong = form.refused(values, _with_others(unread, verbs.check(body, actor, now())[2], form))
+        return _form(request, actor, wrong, kind, key=key, status=422)
+    result = verbs.submit(body, actor, now(), key=f"form:{key}")
     if isinstance(result, Accepted):
         return redirect("job", job_id=result.job_id)
     if isinstance(result, KeyConflict):
-        return _form(request, actor, values, sent_before=result.job_id)
-    return _form(request, actor, merge_form.refused(values, result.errors), key=key, status=422)
+        return _form(request, actor, values, kind, sent_before=result.job_id)
+    return _form(request, actor, form.refused(values, result.errors), kind, key=key, status=422)
 
 
 @posted
 @signed_in
-def plan(request: HttpRequest, actor: Actor) -> HttpResponse:
+def plan(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> HttpResponse:
     """What would happen if the form were submitted as it is: the panel alone for a script, else the form with it."""
-    values = merge_form.posted(request.POST)
-    found = whatif.plan(merge_form.body_of(values), actor, now())
-    if isinstance(found, Planned):
+    form = FORMS[kind]
+    values, key = form.posted(request.POST), request.POST.get("key", "")[:MAX_KEY]
+    found = whatif.plan(form.body_of(values), actor, now())
+    unread = form.faults(values)
+    if isinstance(found, Planned) and not unread:
         context: dict[str, object] = {"plan": planned(found, known.names(actor, jobs_in(found.reasons)))}
         if not request.htmx:  # type: ignore[attr-defined]
-            return _form(request, actor, values, key=request.POST.get("key", "")[:MAX_KEY], more=context)
+            return _form(request, actor, values, kind, key=key, more=context)
         return render(request, "parts/plan.html", context)
-    wrong = merge_form.refused(values, found.errors)
+    errors = () if isinstance(found, Planned) else found.errors
+    wrong = form.refused(values, _with_others(unread, errors, form))
     if not request.htmx:  # type: ignore[attr-defined]
-        return _form(request, actor, wrong, key=request.POST.get("key", "")[:MAX_KEY], status=422)
+        return _form(request, actor, wrong, kind, key=key, status=422)
     faults = [{"message": message} for messages in wrong.errors.values() for message in messages]
     return render(request, "parts/plan.html", {"faults": faults})
 
 
-def _first(request: HttpRequest, actor: Actor) -> Values:
+def _with_others(
+    unread: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]], form: Any
+) -> list[Mapping[str, Any]]:
+    """What can't be read, and the errors of the other fields: of a field that can't be read they would mislead."""
+    if not unread:
+        return list(errors)
+    fields = {each["field"] for each in unread}
+    return [*unread, *(error for error in errors if form.place(str(error["field"])) not in fields)]
+
+
+def _first(request: HttpRequest, actor: Actor, kind: str) -> HttpResponse:
+    """The form that nobody has sent yet: as a preset has it, or as an earlier job was, in the form of its kind."""
     body = verbs.body_again(request.GET["from"], actor) if "from" in request.GET else None
-    if body is not None:
-        changed = {name: request.GET[name][:100] for name in IN_FORM if name in request.GET}
-        if "nvlink_required" in changed:
-            body["nvlink_required"] = changed.pop("nvlink_required") == "True"
-        return merge_form.again({**body, **changed})
-    return merge_form.empty(project=next(iter(actor.projects), ""), preset=request.GET.get("preset", ""))
+    form = FORMS[kind]
+    if body is None:
+        project = next(iter(actor.projects), "")
+        return _form(request, actor, form.empty(project=project, preset=request.GET.get("preset", "")), kind)
+    if body.get("kind") != kind and body.get("kind") in ADDRESSES:
+        return redirect(f"{reverse(ADDRESSES[str(body['kind'])])}?{request.GET.urlencode()}")
+    changed: dict[str, Any] = {name: request.GET[name][:100] for name in IN_FORM if name in request.GET}
+    if "nvlink_required" in changed:
+        changed["nvlink_required"] = changed["nvlink_required"] == "True"
+    return _form(request, actor, form.again({**body, **changed}), kind)
 
 
 def _form(
     request: HttpRequest,
     actor: Actor,
-    values: Values,
+    values: Any,
+    kind: str,
     *,
     key: str = "",
     status: int = 200,
     sent_before: UUID | None = None,
     more: Mapping[str, object] | None = None,
 ) -> HttpResponse:
-    queues = pool.queues(now())
+    form, queues = FORMS[kind], pool.queues(now())
     priorities = _priorities(queues, levels.permitted(actor))
     found = sum(len(messages) for messages in values.errors.values())
     context = {
@@ -88,22 +120,41 @@ def _form(
         "texts": values.texts,
         "errors": values.errors,
         "errors_top": values.errors.get("", []),
+        "rest": json.dumps(values.rest) if values.rest else "",
+        "rest_rows": rest_rows(values.rest),
         "key": key or str(uuid4()),
         "sent_before": sent_before,
-        "models": pages.models_to_merge(actor),
+        "here": ADDRESSES[kind],
+        "kind": kind,
         "projects": pages.project_names(actor),
         "queues": queues,
         "priorities": priorities,
         "priority_note": _barred(priorities),
-        "strategies": STRATEGIES.values(),
-        "dtypes": DTYPES,
         "purposes": DEFAULT_POLICY.purposes,
-        "presets": [(name, title) for name, (title, _) in merge_form.PRESETS.items()],
-        "limits": _limits(queues),
-        "sentence": _sentence(found),
+        "presets": [(name, title) for name, (title, _) in form.PRESETS.items()],
+        "limits": _limits(queues, kind),
+        "sentence": _sentence(found, kind),
+        **_choices(kind, actor, values),
         **(more or {}),
     }
-    return render(request, "submit.html", context, status=status)
+    return render(request, form.TEMPLATE, context, status=status)
+
+
+def _choices(kind: str, actor: Actor, values: Any) -> dict[str, object]:
+    """What the form of this kind lets one choose from."""
+    if kind == merge_form.KIND:
+        models = pages.models_to_merge(actor)
+        return {"models": models, "strategies": STRATEGIES.values(), "dtypes": DTYPES}
+    artifacts = pages.artifact_page(actor, kind="", project="", q="", after="", size=MAX_OFFERED).rows
+    chosen = values.texts.get("files", "")
+    return {
+        "artifacts": artifacts,
+        "other": chosen if chosen and not any(chosen in (row["id"], row["name"]) for row in artifacts) else "",
+        "readings": READINGS.items(),
+        "signals": SIGNALS,
+        "after_signal": AFTER_SIGNAL,
+        "most_nproc": MAX_NPROC,
+    }
 
 
 def _priorities(queues: list[dict[str, Any]], permitted: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
@@ -124,15 +175,16 @@ def _barred(priorities: list[dict[str, Any]]) -> str:
     return f"{' and '.join(names)} {needs} that you don't have; an admin can give it." if names else ""
 
 
-def _limits(queues: list[dict[str, object]]) -> dict[str, str]:
+def _limits(queues: list[dict[str, object]], kind: str) -> dict[str, str]:
     limits = pool.limits()
     if not limits["gpus"]:
         nothing = "No node has registered yet: the job would wait for the first."
         return {"gpu_count": nothing, "gpu_memory_min": nothing, "nvlink": nothing, "max_duration": _caps(queues)}
     sizes = ", ".join(gb(m) for m in limits["memory_mib"])
-    largest, group = verbs.largest("merge"), verbs.largest("merge", nvlink=True)
+    largest, group = verbs.largest(kind), verbs.largest(kind, nvlink=True)
+    where = "" if KINDS[kind].over_nodes else " on one node"
     return {
-        "gpu_count": f"1 to {largest} on one node; the pool has {amount(limits['gpus'], 'GPU')}.",
+        "gpu_count": f"1 to {largest}{where}; the pool has {amount(limits['gpus'], 'GPU')}.",
         "gpu_memory_min": f"Of each GPU; a number alone is GB. The pool has GPUs of {sizes}. Empty: any.",
         "nvlink": f"All in one NVLink group; the largest has {amount(group, 'GPU')}."
         if group
@@ -146,8 +198,9 @@ def _caps(queues: list[dict[str, object]]) -> str:
     return f"Like 90m, 4h or 1h30m. The job is stopped after it. At most: {caps}."
 
 
-def _sentence(found: int) -> str:
+def _sentence(found: int, kind: str) -> str:
     if found:
         where = "beside its field" if found == 1 else "each beside its field"
         return f"Nothing was submitted: {amount(found, 'thing')} to mend, {where}."
-    return "A merge of these models is queued at once and starts when its GPUs are free."
+    what = "A merge of these models" if kind == merge_form.KIND else "The program"
+    return f"{what} is queued at once and starts when its GPUs are free."

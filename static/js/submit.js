@@ -31,6 +31,6 @@ form.addEventListener("submit", (event) => {
   form.dataset.sent = "yes";
 });
 addEventListener("pageshow", () => delete form.dataset.sent);
-strategy();
+if (form.elements.strategy) strategy();
 priorities();
 document.querySelector("[aria-invalid=true]")?.focus();

@@ -54,6 +54,7 @@ def test_windows_are_removed_by_the_lists_action(admin):
     ("wrong", "says"),
     [
         ({"end_1": "00:00:00"}, "a window must end after its start"),
+        ({"end_0": "9999-12-31"}, "it must lie in the years 1970 to 2199"),
         ({"nodes": []}, "This field is required"),
         ({"name": " "}, "This field is required"),
     ],

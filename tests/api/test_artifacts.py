@@ -192,6 +192,11 @@ def test_a_bad_announcement_is_refused(changed: dict[str, Any], status: int, fie
     error(w.alice.post("artifacts/", body), status, field, code)
 
 
+def test_an_announcement_without_its_project_says_that_it_is_missing():
+    answer = world(node=False).alice.post("artifacts/", {"name": "m", "files": [{"path": "a.txt", "size": 1}]})
+    assert error(answer, 422, "project", "required")["message"].startswith("project is missing: name the project")
+
+
 def test_unknown_fields_of_an_announcement_are_refused_with_the_nearest():
     w = world(node=False)
     body = {"name": "m", "project": "alpha", "files": [{"path": "a.txt", "size": 1}], "knid": "model", "colour": 1}

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from scheduling.api.shapes.jobs import JobShape
-from scheduling.models import Job
+from scheduling.models import Gpu, Job
 from tests import builders as b
 from tests.api.calls import Caller, busy_world, error, problem, token, world
 
@@ -100,6 +100,36 @@ def test_submissions_are_throttled_with_a_time_to_wait(monkeypatch):
     problem(answers[2], 429, "throttled")
     assert 1 <= int(answers[2]["Retry-After"]) <= 61
     assert w.alice.get("jobs/").status_code == 200
+
+
+# ---------------------------------------------------------------- as of when
+
+
+def test_a_waiting_job_tells_the_instant_of_its_reasons_estimate_and_alternatives(monkeypatch):
+    w = world()
+    b.running(w.who["alice"], w.models, gpu_count=2)
+    job = b.submitted(w.who["alice"], w.body(gpu_count=4))
+    monkeypatch.setattr("scheduling.api.door.now", lambda: b.later(90))
+    found = w.alice.get(f"jobs/{job}/").json()
+    assert (found["as_of"], found["estimated_start"]["as_of"]) == ("2026-03-02T12:01:30Z", "2026-03-02T12:01:30Z")
+    assert [row["as_of"] for row in w.alice.get("jobs/?state=waiting").json()["results"]] == [None]
+
+
+def test_a_job_that_has_no_place_in_the_pool_tells_as_of_when_that_is_true(monkeypatch):
+    w = world()
+    job = b.submitted(w.who["alice"], w.body(gpu_count=4))
+    Gpu.objects.filter(index=0).update(state="RETIRED")
+    answers = []
+    for seconds in (1, 2):  # the second is told from what was seen for the first
+        monkeypatch.setattr("scheduling.api.door.now", lambda at=seconds: b.later(at))
+        answers.append(w.alice.get(f"jobs/{job}/").json())
+    assert [each["estimated_start"] for each in answers] == [None, None]
+    assert [each["as_of"] for each in answers] == ["2026-03-02T12:00:01Z"] * 2
+
+
+def test_a_job_that_does_not_wait_is_told_as_of_no_instant():
+    w, run = busy_world()
+    assert w.alice.get(f"jobs/{run.job}/").json()["as_of"] is None
 
 
 # ---------------------------------------------------------------- lists

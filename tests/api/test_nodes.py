@@ -57,6 +57,16 @@ def test_a_bad_registration_is_422_and_names_the_field():
     assert "memory_mib" in problem(w.node.post("nodes/register/", described), 422, "bad_registration")["detail"]
 
 
+def test_a_registration_and_a_report_that_lack_a_field_name_it_as_missing():
+    _, run, node = started()
+    described = b.description("n1")
+    del described["gpus"]
+    said = problem(node.post("nodes/register/", described), 422, "bad_registration")["detail"]
+    assert said == "registration of n1: gpus is missing"
+    answer = node.post(f"attempts/{run.attempt}/progress/", {"epoch": run.epoch, "step": 1})
+    assert problem(answer, 422, "bad_report")["detail"] == "progress: total is missing"
+
+
 def test_another_protocol_is_409():
     w = world()
     problem(w.node.post("nodes/register/", {**b.description("n1"), "protocol": 99}), 409, "protocol_mismatch")

@@ -127,8 +127,9 @@ def test_reasons_and_estimate_tell_the_same_instant(monkeypatch):
     monkeypatch.setattr("scheduling.api.door.now", lambda: b.later(1201))
     found = w.alice.get(f"jobs/{job}/").json()
     numbers = next(reason["numbers"] for reason in found["reasons"] if "earliest_at_ms" in reason["numbers"])
-    assert found["estimated_start"]["low"] == "2026-03-02T13:21:00Z"
-    assert datetime.fromtimestamp(numbers["earliest_at_ms"] / 1000, UTC) == datetime(2026, 3, 2, 13, 21, tzinfo=UTC)
+    assert found["estimated_start"]["low"] == "2026-03-02T13:20:00Z"
+    assert found["estimated_start"]["high"] == "2026-03-02T13:21:00Z"
+    assert datetime.fromtimestamp(numbers["earliest_at_ms"] / 1000, UTC) == datetime(2026, 3, 2, 13, 20, tzinfo=UTC)
 
 
 def test_a_list_of_jobs_does_not_ask_when_each_of_them_starts(monkeypatch):

@@ -21,7 +21,7 @@ def test_a_huge_number_is_one_fault_among_the_others(field: str, number: int):
     w = world()
     found = problem(w.alice.post("jobs/", w.body(colour="red", **{field: number})), 422)["errors"]
     assert [e["field"] for e in found] == ["colour", field]
-    assert field == "name" or found[1]["limit"]
+    assert field == "name" or found[1]["limit"] is not None
 
 
 def test_a_number_beyond_a_float_is_refused_by_its_field():

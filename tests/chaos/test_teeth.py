@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from django.core.management import call_command
 
 from scheduling.store import load
 from tests.chaos.house import story
@@ -18,9 +17,3 @@ def test_a_server_that_gives_work_away_before_the_node_has_stopped_it_is_found_o
     monkeypatch.setattr(load, "policy_of", lambda: replace(policy_of(), lease_s=15.0))
     found = story(1, tmp_path)
     assert {line.split()[0] for line in found.wrong} >= {"I21"}, found
-
-
-def test_the_same_seed_tells_the_same_story(tmp_path):
-    once = story(0, tmp_path / "once")
-    call_command("flush", verbosity=0, interactive=False)
-    assert story(0, tmp_path / "again") == once

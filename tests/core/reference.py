@@ -15,7 +15,7 @@ from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Reservation, S
 from scheduling.core.reclaim import take_back
 from scheduling.core.snapshot import LiveAttempt, Nomination, Snapshot, WaitingJob
 
-from .reference_eligibility import Family, eligible, suited
+from .reference_eligibility import Chance, Family, chances, eligible, fit, suited
 from .reference_ledgers import Ledgers
 from .reference_places import Found, Ground, best_rung, find
 from .reference_reservations import NEVER, OVERDUE_MS, Earliest, Outlook, Pin, after_pins, earliest
@@ -408,22 +408,48 @@ class Cycle:
     def earliest(self, job: WaitingJob, *, evicting: bool, promising: bool) -> Earliest:
         """When the job could start. ``evicting``: those it may evict leave as soon as they have saved; ``promising``:
         a start in one rack may be somewhat later."""
-        able, duration = self.eligible(job), job.remaining_s * 1000
+        able = fit(self.ground, self.policy, job, usable=self.usable)
+        found = [
+            self._earliest(job, chance, evicting=evicting, promising=promising)
+            for chance in chances(self.ground, job, able=able, families=self.families, ends=self._family_ends())
+        ]
+        return min(found, key=lambda each: each.start_ms, default=NEVER)
+
+    def _family_ends(self) -> dict[str, float]:
+        """When each job that lies somewhere has ended at the latest."""
+        ends: dict[str, float] = {start.job: self.ends[start.gpus[0]] for start in self.starts}
+        for each in self.snapshot.live:
+            asked = each.attempt in self.asked_to_stop
+            stop = self.now + grace_ms(self.policy, each.queue) if asked else each.stop_by_ms
+            end = each.end_ms if stop is None else min(each.end_ms, stop)
+            ends[each.job] = end if end > self.now else self.now + OVERDUE_MS
+        return ends
+
+    def _earliest(self, job: WaitingJob, chance: Chance, *, evicting: bool, promising: bool) -> Earliest:
+        duration, able = job.remaining_s * 1000, set(chance.gpus)
         release = {uuid: self._release(uuid) for uuid in self.ground.gpu}
         if evicting:
             for victim in self._evictable(job):
                 for uuid in victim.gpus:
                     if release.get(uuid, math.inf) < math.inf:
                         release[uuid] = min(release[uuid], self.now + save_ms(self.policy, victim))
+        release = {uuid: max(instant, chance.opens.get(uuid, 0.0)) for uuid, instant in release.items()}
         ready = {
             uuid: after_pins(release[uuid], uuid, self.pins, now_ms=self.now, duration_ms=duration, project=job.project)
             for uuid in self.ground.gpu
         }
-        patience = round(self.policy.backfill.rack_patience_s * 1000) if promising else 0
-        if not able:
-            return NEVER
-        outlook = Outlook(self.ground, job.request, ready, able, patience)
-        return earliest(outlook, is_exclusive=self._is_exclusive(job), only_rung=self.only_rung(job))
+        patience = round(self.policy.backfill.rack_patience_s * 1000) if promising and not chance.closes else 0
+        while able:
+            outlook = Outlook(self.ground, job.request, ready, able, patience)
+            found = earliest(outlook, is_exclusive=self._is_exclusive(job), only_rung=self.only_rung(job))
+            if found.start_ms == math.inf:
+                break
+            start = max(found.start_ms, self.now)
+            gone = {uuid for uuid in able if chance.closes.get(uuid, math.inf) <= start}
+            if not gone:
+                return found
+            able -= gone
+        return NEVER
 
     def _release(self, uuid: str) -> float:
         """When the GPU is free by what is known of who holds it or is to have it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.core.estimate import Estimate, estimate
+from scheduling.core.estimate import Estimate, estimate, latest, soonest
 from scheduling.core.explain import Explainer
 from scheduling.core.scheduler import Scheduler
 
@@ -36,3 +36,9 @@ def test_a_reservation_behind_jobs_that_hold_none_is_no_promise():
 def test_the_work_ahead_is_shared_out_over_the_pool():
     found = estimated("third", job("1", at=1), job("2", at=2), job("third", at=3), running=busy())
     assert found == Estimate(NOW + 2 * HOUR_MS, NOW + HOUR_MS, NOW + 3 * HOUR_MS, rank=3, promised=False)
+
+
+def test_an_early_end_is_told_as_its_minute_down_and_a_late_one_up():
+    assert [(soonest(ms), latest(ms)) for ms in (60_000, 60_001, 119_999)] == [
+        (60_000, 60_000), (60_000, 120_000), (60_000, 120_000),
+    ]  # fmt: skip

@@ -64,3 +64,9 @@ def test_a_job_without_a_place_in_the_pool_is_told_when_it_leaves():
 def test_a_job_that_rests_after_a_failure_until_its_latest_start_is_told_so():
     late = job("1", eligible_at_ms=2 * HOUR_MS, start_by_ms=HOUR_MS)
     assert codes_of(decide(world(loose(1), late, now_ms=0))) == {"1": ["EXPIRES", "BACKOFF"]}
+
+
+def test_an_expected_start_is_told_down_to_the_minute_and_what_would_be_in_time_up():
+    first = reasons(job("1", start_by_ms=HOUR_MS // 2), ends=3629)[0]
+    assert "on 1 Jan 1970, 01:00 UTC at the soonest" in first.message
+    assert dict(first.numbers)["start_by_at_least_ms"] == HOUR_MS + 60_000

@@ -200,7 +200,7 @@ def test_a_window_says_in_words_from_when_until_when():
     closed = Window("service", ("n0",), 1_800_000, 9_000_000)
     plan = decide(world(loose(1), job("1"), windows=(closed,)))
     assert message_of(plan) == (
-        "It would not end before an operator's window closes the GPUs, from 1 Jan 1970, 00:30 UTC, until "
+        "It would not end before window service closes the GPUs, from 1 Jan 1970, 00:30 UTC, until "
         "1 Jan 1970, 02:30 UTC. It would start now with a time limit of at most 28 min."
     )
 
@@ -210,7 +210,7 @@ def test_windows_that_have_begun_say_in_words_until_when():
     plan = decide(world(loose(1), job("1"), windows=tuple(closed)))
     assert (
         message_of(plan)
-        == "It would fit, but 2 operators' windows close the GPUs, the last of them until 1 Jan 1970, 00:30 UTC."
+        == "It would fit, but windows w1 and w2 close the GPUs, the last of them until 1 Jan 1970, 00:30 UTC."
     )
 
 
@@ -251,6 +251,24 @@ def test_a_gang_that_must_lie_in_one_rack_is_told_that_the_nodes_are_in_several(
     assert numbers_of(plan, "1", "GANG_RACK")["without_level"] == 1
 
 
+@pytest.mark.parametrize(
+    ("taken", "words"),
+    [
+        (("n1/0", "n2/0"), "; 1 node has 2 GPUs free, 4 suitable free in all."),
+        (("n0/0", "n1/0", "n2/0"), "; 0 nodes have 2 GPUs free, 3 suitable free in all."),
+    ],
+)
+def test_one_node_has_and_none_or_several_have(taken, words):
+    the_pool = pool(*(gpus(f"n{n}", 2) for n in range(3)))
+    running = [live(f"r{place}", gpu) for place, gpu in enumerate(taken)]
+    assert words in message_of(decide(world(the_pool, gang("1", 3, 2), running=running)))
+
+
+def test_one_gpu_is_kept_for_the_job_whose_victim_saves():
+    plan = decide(world(loose(1), job("1", level="Critical"), running=[live("r", "n0/0", level="Low", granted_ms=0)]))
+    assert message_of(plan) == "1 GPU is kept for it; 1 running job saves its work first."
+
+
 def test_a_job_that_waits_for_its_victims_is_told_how_many_and_until_when():
     plan = decide(world(loose(1), job("1", level="Critical"), running=[live("r", "n0/0", level="Low", granted_ms=0)]))
     numbers = numbers_of(plan, "1", "PREEMPTING")
@@ -276,7 +294,7 @@ def test_a_job_that_only_a_rule_between_jobs_keeps_away_is_told_so():
     plan = decide(world(loose(2), job("1", apart=GroupRule("red", "node")), running=running))
     assert told(plan) == ["RULE"]
     assert message_of(plan) == (
-        "It would fit on other GPUs, but it is to run in no node with a job of group red, of which 1 runs on n0. "
+        "GPUs that suit it are free, but it must keep out of every node with a job of group red (1 runs, on n0). "
         "It would start now without keeping away from group red."
     )
     assert numbers_of(plan, "1", "RULE")["running"] == 1
@@ -291,15 +309,28 @@ def test_a_job_whose_neighbours_have_no_room_left_is_told_where_they_run():
     running = [live("r", "n0/0", family="red"), live("s", "n1/0", family="red")]
     the_pool = pool(gpus("n0", 1), gpus("n1", 1), gpus("n2", 1))
     plan = decide(world(the_pool, job("1", near=GroupRule("red", "node")), running=running))
-    assert "in a node with a job of group red, of which 2 run on 2 nodes." in message_of(plan)
+    assert "it must share a node with a job of group red (2 run, on 2 nodes)." in message_of(plan)
     assert numbers_of(plan, "1", "RULE")["without_with"] == 1
 
 
 def test_a_job_that_others_keep_away_from_is_told_by_how_many_and_that_leaving_its_group_helps():
     keeper = live("r", "n0/0", apart=GroupRule("red", "node"))
     plan = decide(world(loose(2), job("1", family="red"), running=[keeper]))
-    assert "running jobs keep away from its group red, of which 1 runs on n0." in message_of(plan)
+    assert "its own group red is kept away by 1 running job, on n0." in message_of(plan)
     assert numbers_of(plan, "1", "RULE")["without_group"] == 1
+
+
+def test_a_job_that_keeps_apart_from_its_own_group_is_offered_to_leave_it_and_the_rule_together():
+    apart = GroupRule("red", "node")
+    running = [live("r", "n0/0", family="red", apart=apart)]
+    plan = decide(world(loose(2), job("1", family="red", apart=apart), running=running))
+    offered = [name for name in numbers_of(plan, "1", "RULE") if name.startswith("without")]
+    assert offered == ["without_group_and_anti_affinity"]
+    assert message_of(plan) == (
+        "GPUs that suit it are free, but it must keep out of every node with a job of group red (1 runs, on n0), and "
+        "its own group red is kept away by 1 running job, on n0. It would start now without keeping away from group "
+        "red and without being of group red."
+    )
 
 
 def test_of_two_rules_between_jobs_only_the_one_that_hinders_is_offered_to_be_dropped():

@@ -96,9 +96,9 @@ def test_d19_a_job_that_may_evict_is_looked_at_again_when_its_partner_starts():
 
 
 def test_d19_a_job_that_is_looked_at_again_and_still_does_not_fit_gets_its_reservation():
-    jobs = [job("near", 2, at=1, near=rule("node")), job("partner", at=2, family="red", seconds=600)]
-    plan = decide(world(two_racks(), *jobs, now_ms=10_000))
-    assert promised(plan) == {"near": (610, ["n0/0", "n0/1"])}
+    jobs = [job("near", 2, at=1, near=rule("node")), job("partner", at=2, family="red", seconds=900)]
+    plan = decide(world(pool(gpus("n0", 3)), *jobs, running=[live("x", "n0/2", ends=600)]))
+    assert promised(plan) == {"near": (600, ["n0/1", "n0/2"])}
 
 
 def test_d19_a_waiting_job_of_the_group_is_no_partner():
@@ -108,9 +108,10 @@ def test_d19_a_waiting_job_of_the_group_is_no_partner():
 
 def test_d19_a_reservation_given_before_the_partner_came_is_not_given_twice():
     jobs = [job("near", 2, at=1, near=rule("rack")), job("partner", at=2, family="red")]
-    running = [live("red", "n2/0", family="red", ends=5000), live("x", "n0/0", ends=9000), live("y", "n1/0", ends=9000)]
-    plan = decide(world(two_racks(), *jobs, running=running))
-    assert promised(plan) == {"near": (5000, ["n2/0", "n2/1"])}
+    running = [live("red", "n2/0", family="red", ends=9000), live("x", "n0/0", ends=9000), live("y", "n1/0", ends=9000)]
+    three = pool(*(gpus(f"n{n}", 3 if n == 2 else 2) for n in range(3)), nodes=two_racks().nodes)
+    plan = decide(world(three, *jobs, running=[*running, live("z", "n2/2", ends=5000)]))
+    assert promised(plan) == {"near": (5000, ["n2/1", "n2/2"])}
 
 
 def test_d19_a_job_that_starts_after_all_keeps_no_reservation():

@@ -33,6 +33,7 @@ def smaller(job: WaitingJob, name: str, value: int) -> WaitingJob | None:
         "gpus_at_most": {"gpu_count": value, "gpus_per_node": value},
         "nodes_at_most": {"node_count": value, "gpu_count": value * request.gpus_per_node, "remainder": 0},
         "memory_at_most_mib": {"gpu_memory_min_mib": value},
+        "without_exclusive": {"nvlink_exclusive": False},
         "without_nvlink": {"nvlink_required": False, "nvlink_exclusive": False},
         "without_level": {"required_level": None},
         "without_rule": {"affinity": request.preferred_terms},
@@ -40,8 +41,9 @@ def smaller(job: WaitingJob, name: str, value: int) -> WaitingJob | None:
         "without_with": {"near": None},
         "without_neighbours": {"near": None, "apart": None},
     }
-    if name == "without_group":
-        return replace(job, group=None)
+    if name.startswith("without_group"):
+        rule = name.removeprefix("without_group").removeprefix("_and_")
+        return replace(smaller(job, f"without_{rule}", value) if rule else job, group=None)
     if name == "duration_at_most_s":
         return replace(job, remaining_s=value)
     return replace(job, request=replace(request, **changed[name])) if name in changed else None
@@ -72,6 +74,7 @@ def test_property_17_with_the_change_it_is_offered_the_job_starts():
         "memory_at_most_mib",
         "duration_at_most_s",
         "without_with",
+        "without_exclusive",
     }
     assert seen <= kinds
 
@@ -97,6 +100,7 @@ CODES = (
     "WINDOW",
     "RULE",
     "NO_PARTNER",
+    "PARTNER_LEAVES",
     "PREEMPTING",
     "NO_VICTIMS",
     "NOT_SAVED",

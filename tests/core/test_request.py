@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.core.fields import UNBUILT, shown
+from scheduling.core.fields import BUILT, UNBUILT, shown
 from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.pool import Pool
 from scheduling.core.request import Submission
+from scheduling.core.unusable import HugeNumber
 
 from .build import gpus, groups, pool, rule, with_gpu_state, with_node_state
 from .submitting import KINDS, RELEASER, RESEARCHER, accepted, checked, refused, the_error
@@ -253,13 +254,13 @@ def test_example_26_a_board_of_81559_mib_holds_80gb_and_not_80gib(asked, passes)
     assert [(error.code, error.limit) for error in errors] == ([] if passes else [("no_such_memory", "81559MiB")])
 
 
-@pytest.mark.parametrize("junk", [0, -1, "0GB", "lots", True, float("nan"), [1]])
+@pytest.mark.parametrize("junk", [0, -1, "0GB", "lots", True, float("nan"), [1], ""])
 def test_memory_that_cannot_be_read_is_refused_with_the_largest(junk):
     error = the_error(gpu_memory_min=junk)
     assert (error.field, error.code, error.limit) == ("gpu_memory_min", "bad_memory", "76294MiB")
 
 
-@pytest.mark.parametrize("value", [None, ""])
+@pytest.mark.parametrize("value", [None])
 def test_no_memory_means_any_gpu(value):
     assert accepted(gpu_memory_min=value).request.gpu_memory_min_mib == 0
 
@@ -315,7 +316,7 @@ def test_while_no_node_is_registered_a_count_still_has_a_bound():
     assert (error.field, error.code, error.limit) == ("gpu_count", "out_of_range", 65_536)
 
 
-@pytest.mark.parametrize("junk", [0, -1, "-4h", "4 parsecs", True, [], "PT"])
+@pytest.mark.parametrize("junk", [0, -1, "-4h", "4 parsecs", True, [], "PT", ""])
 def test_a_duration_that_cannot_be_read_is_refused_with_the_queues_cap(junk):
     error = the_error(max_duration=junk)
     assert (error.field, error.code, error.limit) == ("max_duration", "bad_duration", 604_800)
@@ -324,6 +325,47 @@ def test_a_duration_that_cannot_be_read_is_refused_with_the_queues_cap(junk):
 def test_a_duration_above_the_queues_cap_is_refused_with_the_cap():
     error = the_error(max_duration="8d")
     assert (error.field, error.code, error.limit) == ("max_duration", "above_cap", 604_800)
+
+
+@pytest.mark.parametrize(
+    ("field", "code", "limit"),
+    [("max_duration", "above_cap", 604_800), ("gpu_memory_min", "no_such_memory", "76294MiB")],
+)
+@pytest.mark.parametrize("value", [10**30, HugeNumber("1" + "0" * 30), "1" + "0" * 30])
+def test_an_amount_beyond_all_bounds_is_refused_as_too_much_and_not_as_unreadable(value, field, code, limit):
+    error = the_error({field: value})
+    assert (error.field, error.code, error.limit) == (field, code, limit)
+    assert error.message.startswith(f"{field} m")
+
+
+@pytest.mark.parametrize("field", [name for name in BUILT if name not in ("params", "kind")])
+def test_an_empty_text_is_refused_in_every_field_and_takes_no_default(field):
+    assert field in [name.split(".")[0] for name, _ in refused({field: ""})]
+
+
+@pytest.mark.parametrize("field", [name for name in BUILT if name not in ("kind", "gpu_count")])
+def test_null_says_the_same_as_leaving_the_field_out(field):
+    assert accepted({field: None}) == accepted()
+
+
+@pytest.mark.parametrize(
+    ("field", "junk", "begins"),
+    [
+        ("max_duration", "5 parsecs", "max_duration must be written like 4h"),
+        ("max_duration", 0, "max_duration must be more than 0 seconds"),
+        ("duration", "x", "duration must be written like 4h"),
+        ("max_wait_for_level", "x", "max_wait_for_level must be written like 4h"),
+        ("gpu_memory_min", "xx", "gpu_memory_min must be written like 40GB"),
+        ("gpu_memory_min", 0, "gpu_memory_min must be more than 0"),
+        ("not_before", "yesterday", "not_before must be written like 2030-01-31T09:00:00Z"),
+        ("start_by", "2030-01-31T09:00:00", "start_by must say its zone"),
+        ("start_by", "2030-02-30T09:00:00Z", "start_by must be a day that there is"),
+        ("not_before", "2030-02-03T25:00:00Z", "not_before must be a time of day that there is"),
+        ("not_before", "2030-02-03T05:00:00+15:00", "not_before must have a zone from -14:00 to +14:00"),
+    ],
+)
+def test_a_duration_an_amount_and_an_instant_that_cannot_be_read_begin_with_their_field(field, junk, begins):
+    assert the_error({field: junk}).message.startswith(begins)
 
 
 def test_a_duration_a_part_of_a_second_above_the_cap_is_refused_as_it_was_written():

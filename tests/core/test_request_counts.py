@@ -33,12 +33,15 @@ NVL = pool(*(gpus(f"n{place}", 4, group=f"nvl{place // 4}") for place in range(8
         ("٢", "not_a_whole_number", 12),
         (True, "not_a_whole_number", 12),
         ([2], "not_a_whole_number", 12),
-        (HugeNumber("1" + "0" * 400), "not_a_whole_number", 12),
+        (HugeNumber("1" + "0" * 400), "out_of_range", 12),
+        (HugeNumber("-1" + "0" * 400), "out_of_range", 12),
+        (HugeNumber("1e400"), "not_a_whole_number", 12),
+        ("9" * 5000, "out_of_range", 12),
         (10**9, "no_capacity", 12),
         (10**30, "no_capacity", 12),
         (13, "no_capacity", 12),
         (None, "required", 12),
-        ("", "required", 12),
+        ("", "not_a_whole_number", 12),
     ],
 )
 def test_a_bad_gpu_count_is_refused(count, code, limit):
@@ -46,7 +49,7 @@ def test_a_bad_gpu_count_is_refused(count, code, limit):
     assert (error.field, error.code, error.limit) == ("gpu_count", code, limit)
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, "two", None])
+@pytest.mark.parametrize("count", [0, -1, 1.5, "two", None, "", HugeNumber("9" * 40)])
 def test_a_bad_gpu_count_is_told_both_ends_of_what_is_accepted(count):
     assert "a whole number from 1 to 12" in the_error(gpu_count=count).message
 
@@ -241,19 +244,58 @@ def test_a_count_that_only_the_required_rules_make_too_large_names_the_rules_and
     assert "at most 16 GPUs" in error.message
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"gpu_count": 6, "node_count": 6}, "ask for node_count of at most 4 and gpu_count of at most 4 together"),
+        (
+            {"node_count": 5, "gpus_per_node": 9, "gpu_count": None},
+            "ask for node_count of at most 4 and gpus_per_node of at most 8 together",
+        ),
+        ({"gpu_count": 40, "node_count": 4}, "ask for gpu_count of at most 32"),
+    ],
+)
+def test_advice_that_only_helps_together_says_so(body, told):
+    _, errors = checked(body, the_pool=EIGHTS)
+    assert {error.message.split(": ")[1] for error in errors} == {told}
+
+
+def test_one_node_and_fewer_gpus_are_asked_for_together_where_a_job_lies_on_one_node():
+    _, errors = checked({"gpu_count": 16, "node_count": 2}, the_pool=EIGHTS, over_nodes=False)
+    told = "ask for gpu_count of at most 8 and node_count of at most 1 together"
+    assert {error.message.split(": ")[1] for error in errors} == {told}
+
+
 # ---------------------------------------------------------------- topology
 
 
-@pytest.mark.parametrize("level", ["nvlink_group", "rack"])
-def test_d18_a_required_level_is_kept_for_a_job_of_several_nodes(level):
-    asked = accepted(gpu_count=8, required_level=level, max_wait_for_level="2h", the_pool=NVL)
-    assert (asked.request.required_level, asked.request.max_wait_for_level_s) == (level, 7200)
-    assert asked.max_wait_for_level == 7200
+@pytest.mark.parametrize(("level", "patience"), [("nvlink_group", None), ("rack", 7200), (None, 7200)])
+def test_d18_a_required_level_is_kept_for_a_job_of_several_nodes(level, patience):
+    asked = accepted(gpu_count=8, required_level=level, max_wait_for_level=patience, the_pool=NVL)
+    assert (asked.request.required_level, asked.request.max_wait_for_level_s) == (level, patience)
+    assert asked.max_wait_for_level == patience
 
 
 def test_a_job_of_one_node_is_in_one_rack_anyway():
-    asked = accepted(gpu_count=4, required_level="rack", max_wait_for_level=60, the_pool=RACKS).request
-    assert (asked.required_level, asked.max_wait_for_level_s) == (None, None)
+    assert accepted(gpu_count=4, required_level="rack", the_pool=RACKS).request.required_level is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"gpu_count": 4}, "this one lies on one node"),
+        ({"gpu_count": 4, "required_level": "rack"}, "this one lies on one node"),
+        ({"gpu_count": 8, "required_level": "nvlink_group"}, "this one lies in one NVLink group anyway"),
+        ({"gpu_count": 8, "nvlink_required": True}, "this one lies in one NVLink group anyway"),
+    ],
+)
+def test_holding_out_for_a_better_level_is_refused_where_there_is_none(asked, why):
+    error = the_error(max_wait_for_level="1h", the_pool=NVL, **asked)
+    assert (error.field, error.code, error.message) == (
+        "max_wait_for_level",
+        "no_effect",
+        f"max_wait_for_level lets a job of several nodes hold out for a better level, and {why}: leave it out",
+    )
 
 
 def test_a_job_of_one_node_in_one_nvlink_group_needs_nvlink():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.core.instants import as_instant, parse_instant
+from scheduling.core.instants import LATEST_MS, as_instant, parse_instant
 from scheduling.core.resources import GroupRule
+from scheduling.core.units import MAX_DURATION_S
 
 from .build import gpus, loose, node, pool
 from .submitting import NOW_MS, accepted, refused, the_error
@@ -132,11 +133,22 @@ def test_a_latest_start_that_is_not_after_the_earliest_is_refused(start_by):
         (951_782_400_000, "2000-02-29T00:00:00Z"),
         (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
         (4_107_542_400_000, "2100-03-01T00:00:00Z"),
-        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        (7_258_118_399_999, "2199-12-31T23:59:59.999Z"),
     ],
 )
 def test_instants_go_to_text_and_back(instant_ms, text):
     assert (as_instant(instant_ms), parse_instant(text)) == (text, instant_ms)
+
+
+@pytest.mark.parametrize("text", ["2200-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2199-12-31T23:30:00-01:00"])
+def test_an_instant_later_than_anything_here_can_reckon_with_is_refused_with_the_last_year(text):
+    assert the_error(not_before=text).message.startswith("not_before must lie in the years 1970 to 2199")
+
+
+def test_the_longest_job_from_the_last_instant_on_ends_within_the_calendar():
+    from datetime import UTC, datetime
+
+    assert datetime.fromtimestamp((LATEST_MS - 1) / 1000 + MAX_DURATION_S, UTC).year <= 9999
 
 
 def test_every_day_of_a_century_is_told_as_the_calendar_has_it():

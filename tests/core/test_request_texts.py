@@ -86,6 +86,8 @@ def test_d19_a_wish_without_a_weight_weighs_one():
         ({**IN_G0, "key": "a\x00"}, "affinity.required.0.key", "bad_key"),
         ({**IN_G0, "op": "in"}, "affinity.required.0.op", "unknown_operator"),
         ({**IN_G0, "op": None}, "affinity.required.0.op", "unknown_operator"),
+        ({"key": "rack_id", "values": ["r1"]}, "affinity.required.0.op", "required"),
+        ({"op": "In", "values": ["r1"]}, "affinity.required.0.key", "required"),
         ({**IN_G0, "values": "g0"}, "affinity.required.0.values", "not_a_list"),
         ({**IN_G0, "values": ["x"] * 65}, "affinity.required.0.values", "not_a_list"),
         ({**IN_G0, "values": []}, "affinity.required.0.values", "bad_value"),

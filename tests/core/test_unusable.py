@@ -38,11 +38,11 @@ def test_a_name_that_can_not_be_used_is_refused_by_its_field(field, code, value)
 @pytest.mark.parametrize(
     ("field", "code", "limit"),
     [
-        ("gpu_count", "not_a_whole_number", 12),
-        ("gpu_memory_min", "bad_memory", "76294MiB"),
-        ("max_duration", "bad_duration", 604_800),
-        ("retries", "not_a_whole_number", 10),
-        ("node_count", "not_a_whole_number", 2),
+        ("gpu_count", "out_of_range", 12),
+        ("gpu_memory_min", "no_such_memory", "76294MiB"),
+        ("max_duration", "above_cap", 604_800),
+        ("retries", "out_of_range", 10),
+        ("node_count", "out_of_range", 2),
         ("name", "not_text", None),
     ],
 )

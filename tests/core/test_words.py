@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.core.words import duration_in_words, gpus_in_words, instant_in_words, jobs_in_words, nodes_in_words
+from scheduling.core.words import (
+    agree,
+    duration_in_words,
+    gpus_in_words,
+    instant_in_words,
+    jobs_in_words,
+    nodes_in_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +38,7 @@ def test_an_instant_in_words_is_never_before_the_instant(instant_ms, words):
 def test_one_is_singular_and_any_other_number_plural(count_in_words):
     one, none, two = count_in_words(1), count_in_words(0), count_in_words(2)
     assert (one[-1] == "s", none[-1], two[-1]) == (False, "s", "s")
+
+
+def test_the_verb_goes_with_the_number():
+    assert [agree(count, "has", "have") for count in (0, 1, 2)] == ["have", "has", "have"]

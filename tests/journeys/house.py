@@ -5,9 +5,11 @@ Its job processes write their own logs beside it, and :meth:`House.findings` com
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +31,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0
 # heartbeat 1.5 s, fence 6.75 s, kill 1.5 s, lease 9 s: fence + kill < lease as in the real ones
 SCALE = "0.15"
+# Names a directory of one run of all tests.
+SHARED = "EMEP_TEST_SHARED"
+PREPARES = """
+import django
+django.setup()
+from django.conf import settings
+from emep_site.embedded import prepare
+(settings.DATA_DIR / "run").mkdir()
+prepare.everything(print)
+"""
 
 
 def until(true: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
@@ -170,9 +182,28 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(runs(p) for p in processes)
 
 
+def prepared(shared: Path) -> Path:
+    """A directory of what the first start of a set leaves there before anything runs: made once, by whoever comes
+    first."""
+    home = shared / "prepared"
+    with (shared / "prepared.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            making = shared / "preparing"
+            env = {**os.environ, "EMEP_DATA_DIR": str(making)}
+            for name in ("DATABASE_URL", "EMEP_BROKER_URL"):
+                env.pop(name, None)
+            subprocess.run([sys.executable, "-c", PREPARES], cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
+            making.rename(home)
+    return home
+
+
 @contextmanager
-def house(tmp: Path, *, throttle_s: float = 0.0, scale: str = SCALE) -> Iterator[House]:
-    """A house that is up and keeps every invariant; whatever is left of it is killed afterwards."""
+def house(tmp: Path, *, throttle_s: float = 0.0, scale: str = SCALE, fresh: bool = False) -> Iterator[House]:
+    """A house that is up and keeps every invariant; whatever is left of it is killed afterwards.
+
+    Its directory is empty before if it is to be ``fresh``; else it may have been prepared once for the whole run.
+    """
     home, port = tmp / "data", free_port()
     inside = Path(truth.__file__).parent / "inside"
     env = {**os.environ, "EMEP_DATA_DIR": str(home), "EMEP_PORT": str(port), "EMEP_TIME_SCALE": scale,
@@ -181,6 +212,8 @@ def house(tmp: Path, *, throttle_s: float = 0.0, scale: str = SCALE) -> Iterator
     for name in ("DATABASE_URL", "EMEP_BROKER_URL", "EMEP_STOP_WITH_PARENT"):
         env.pop(name, None)
     made = House(home, port, env)
+    if SHARED in os.environ and not fresh:
+        shutil.copytree(prepared(Path(os.environ[SHARED])), home, symlinks=True)
     try:
         with Witness(made.truth):
             yield made.start()

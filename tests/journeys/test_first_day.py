@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory):
-    with house(tmp_path_factory.mktemp("day")) as made:
+    with house(tmp_path_factory.mktemp("day"), fresh=True) as made:
         yield made
 
 

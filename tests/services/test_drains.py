@@ -9,7 +9,7 @@ from scheduling.services import jobs, pool, tick
 from scheduling.services.kept import Kept
 from scheduling.store import lease
 from tests import builders as b
-from tests.services.test_gangs import Gang
+from tests.services.test_gangs import two
 
 pytestmark = pytest.mark.django_db
 
@@ -95,7 +95,7 @@ def test_a_grant_that_nobody_claimed_ends_at_the_deadline_and_costs_no_budget():
 
 
 def test_a_job_over_several_nodes_leaves_all_of_them():
-    gang = Gang(("n1", "n2")).running()
+    gang = two()
     drain(deadline_s=10, node="n2")
     ticked(15)
     assert [wanted(15, name) for name in ("n1", "n2")] == [[("stop", "drain", 120.0)]] * 2
@@ -166,15 +166,16 @@ def test_a_node_drained_between_the_plan_and_its_commit_gets_nothing_of_it():
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("30m", 1800), (1800, 1800), ("PT4H", 14400), ("30d", 2592000),
-                                                (None, None), ("", None)])  # fmt: skip
+                                                (None, None)])  # fmt: skip
 def test_a_deadline_is_read_as_people_write_it(given, seconds):
     assert pool.deadline_s(given) == seconds
 
 
 @pytest.mark.parametrize(("given", "says"), [
-    ("soon", "deadline: write a duration like 4h, 90m"),
-    (0, "deadline: a duration must be more than 0 seconds"),
-    (True, "deadline: write a duration like 4h, 90m"),
+    ("soon", "deadline must be written like 4h, 90m"),
+    (0, "deadline must be more than 0 seconds"),
+    ("", "deadline must be written like 4h, 90m"),
+    (True, r"deadline must be written like 4h, 90m, .*; 2592000 s \(30d\) at most"),
     ("31d", r"deadline may be 2592000 s \(30d\) at most; leave it out to let every job end"),
 ])  # fmt: skip
 def test_a_deadline_that_is_none_is_refused_with_what_may_be_given(given, says):

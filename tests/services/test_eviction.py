@@ -27,10 +27,9 @@ class World:
     """One node of four GPUs, alice's Low job on all of them since noon, and admin who may ask for Critical."""
 
     def __init__(self, *, gpu_count: int = 4, **kw) -> None:
-        lab = b.lab()
-        self.who = lab.who
-        self.models = lab.models
-        self.victim = b.running(self.who["alice"], self.models, priority="Low", gpu_count=gpu_count, **kw)
+        lab, victim = (b.lab(), None) if kw or gpu_count != 4 else b.full_lab()
+        self.who, self.models = lab.who, lab.models
+        self.victim = victim or b.running(lab.who["alice"], lab.models, priority="Low", gpu_count=gpu_count, **kw)
 
     def critical(self, seconds: float, **kw) -> str:
         body = b.merge_body(self.models, priority="Critical", purpose="regression_gate", **kw)

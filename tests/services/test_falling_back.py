@@ -9,6 +9,7 @@ import pytest
 from scheduling.models import Artifact, Attempt, Event, Job, Upload
 from scheduling.services import artifact_files, artifacts, pool
 from tests import builders as b
+from tests.remembered import Remembered
 
 pytestmark = pytest.mark.django_db
 
@@ -82,9 +83,13 @@ class Life:
         return list(Event.objects.filter(type="checkpoint_given_up").order_by("id").values_list("data", flat=True))
 
 
-def saved_twice(**kw) -> tuple[Life, str, str]:
+@Remembered
+def saved_twice() -> tuple[Life, str, str]:
     """A job that saved at steps 3 and 7 in its first attempt, which was lost."""
-    life = Life(**kw)
+    return lost_after_saving_twice(Life())
+
+
+def lost_after_saving_twice(life: Life) -> tuple[Life, str, str]:
     life.gets_to(3)
     first = life.saves(3)
     life.gets_to(7)
@@ -175,13 +180,13 @@ def test_an_attempt_that_never_ran_says_nothing_of_the_checkpoint():
 
 
 def test_of_a_job_that_never_says_how_far_it_is_the_loss_of_its_node_says_nothing():
-    life, _, second = saved_twice(tells=False)
+    life, _, second = lost_after_saving_twice(Life(tells=False))
     life.again_in_vain(2)
     assert life.begins_with() == (second, 7)
 
 
 def test_but_its_failures_do():
-    life, first, _ = saved_twice(tells=False, retries=5)
+    life, first, _ = lost_after_saving_twice(Life(tells=False, retries=5))
     life.again_in_vain(2, "FAILED")
     assert life.begins_with() == (first, 3)
 

@@ -12,6 +12,7 @@ from scheduling.models import Allocation, Attempt, AttemptNode, Event, Job
 from scheduling.services import jobs, pool
 from scheduling.services.pool import NodeRefused
 from tests import builders as b
+from tests.remembered import Remembered
 
 pytestmark = pytest.mark.django_db
 
@@ -93,8 +94,16 @@ class Gang:
         return Attempt.objects.get(pk=self.attempt).outcome
 
 
-def two(**more: Any) -> Gang:
-    return Gang(("n1", "n2")).running(**more)
+@Remembered
+def pair() -> Gang:
+    """A job that holds all the GPUs of two nodes, which have not claimed it."""
+    return Gang(("n1", "n2")).granted()
+
+
+@Remembered
+def two() -> Gang:
+    """A job that runs on two nodes."""
+    return Gang(("n1", "n2")).running()
 
 
 def test_each_node_gets_its_own_gpus_and_its_rank():
@@ -117,7 +126,7 @@ def test_nobody_is_told_to_go_before_all_are_ready():
 
 
 def test_the_job_runs_once_all_its_nodes_do():
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.claims()
     gang.ready()
     gang.says("n1", type="started", pid=1)
@@ -128,7 +137,7 @@ def test_the_job_runs_once_all_its_nodes_do():
 
 
 def test_the_same_ready_again_changes_nothing():
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.claims()
     gang.ready()
     gang.ready()
@@ -138,7 +147,7 @@ def test_the_same_ready_again_changes_nothing():
 
 @pytest.mark.parametrize("port", [0, 65_536, 70_000])
 def test_rank_0_must_name_a_port(port):
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.claims()
     answer, _ = gang.says(gang.ranks[0], type="ready", port=port)
     assert (answer["ok"], answer["code"]) == (False, "bad_report")
@@ -146,7 +155,7 @@ def test_rank_0_must_name_a_port(port):
 
 
 def test_a_rank_0_that_comes_back_with_another_port_has_lost_its_part():
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.claims()
     gang.ready()
     gang.says(gang.ranks[0], type="ready", port=PORT + 1)
@@ -155,7 +164,7 @@ def test_a_rank_0_that_comes_back_with_another_port_has_lost_its_part():
 
 
 def test_before_all_are_ready_its_port_may_change():
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.claims()
     gang.ready("n1")
     gang.ready("n1", port=PORT + 1)
@@ -247,7 +256,7 @@ def test_a_checkpoint_that_rank_0_saved_when_a_node_was_lost_is_resumed_from():
 
 
 def test_a_node_that_does_not_claim_ends_it_for_all_as_infrastructure():
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.claims("n1")
     gang.ready("n1")
     gang.ticked(after=60)
@@ -259,7 +268,7 @@ def test_a_node_that_does_not_claim_ends_it_for_all_as_infrastructure():
 
 
 def test_a_node_that_claims_after_its_part_was_taken_back_gets_nothing():
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.claims("n1")
     gang.ticked(after=60)
     (refused,) = gang.claims("n2")
@@ -269,7 +278,7 @@ def test_a_node_that_claims_after_its_part_was_taken_back_gets_nothing():
 
 
 def test_a_node_that_is_not_ready_in_ten_minutes_ends_it_for_all():
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.claims()
     gang.ready("n1")
     gang.ticked(after=599.5)
@@ -280,14 +289,14 @@ def test_a_node_that_is_not_ready_in_ten_minutes_ends_it_for_all():
 
 
 def test_a_grant_that_no_node_claims_ends_at_once():
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.ticked(after=60)
     assert (gang.row().state, gang.outcome()) == ("QUEUED", "LOST")
     assert not AttemptNode.objects.filter(attempt_id=gang.attempt, ended_at__isnull=True).exists()
 
 
 def test_a_cancel_waits_for_those_who_had_claimed_only():
-    gang = Gang(("n1", "n2")).granted()
+    gang = pair()
     gang.claims("n1")
     actor = b.people()["alice"]
     jobs.cancel(gang.job, actor, b.later(1))
@@ -319,6 +328,7 @@ def test_a_node_that_shuts_down_asks_all_to_save_with_the_whole_grace():
     gang.at = 5
     wanted = gang.asked("n1")
     assert (wanted["action"], wanted["why"], wanted["grace_s"]) == ("stop", "drain", 120.0)
+    assert gang.row().state == "PREEMPTING"
     gang.ends("n2", "PREEMPTED", why="drain")
     gang.ends("n1", "PREEMPTED", why="drain")
     job = gang.row()

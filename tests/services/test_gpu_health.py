@@ -16,9 +16,8 @@ from tests.services.sick_gpus import ERROR, HOT, HUNG, PASSED, fails, report, re
 pytestmark = pytest.mark.django_db
 
 
-def running(**kw):
-    lab = b.lab()
-    return b.running(lab.who["alice"], lab.models, **kw)
+def running():
+    return b.busy_lab()[1]
 
 
 # ---------------------------------------------------------------- states

@@ -8,15 +8,17 @@ import pytest
 
 from scheduling.models import Attempt, Event, Job, Node, SchedulerState
 from scheduling.services import jobs, pool
+from scheduling.store.queries.access import Actor
 from tests import builders as b
+from tests.remembered import Remembered
 
 pytestmark = pytest.mark.django_db
 
 NAMES = tuple(f"n{i}" for i in range(1, 9))
 
 
-@pytest.fixture
-def eight():
+@Remembered
+def at_work() -> dict[str, Actor]:
     """Eight nodes of two GPUs, each with a job that fills it."""
     who = b.people()
     for name in NAMES:
@@ -29,6 +31,12 @@ def eight():
         run = {"attempt": wanted["attempt"], "epoch": wanted["epoch"]}
         pool.claim(name, run["attempt"], run["epoch"], b.NOON)
         b.beat(name, reports=[{"type": "started", "pid": 1, **run}])
+    return who
+
+
+@pytest.fixture
+def eight():
+    who = at_work()
     assert attempts("RUNNING") == 8
     return who
 

@@ -9,6 +9,7 @@ from scheduling.models import Attempt, Nomination, Queue
 from scheduling.services import jobs
 from scheduling.store.commit import deadlines
 from tests import builders as b
+from tests.remembered import Remembered
 from tests.services.test_eviction import GRACE_S, World, messages, state
 
 pytestmark = pytest.mark.django_db
@@ -16,10 +17,11 @@ pytestmark = pytest.mark.django_db
 OVER = 100 + GRACE_S  # when the grace of a victim that was asked at 100 s is over
 
 
-def world(*, careful: bool = True) -> tuple[World, str]:
-    """A world whose Low job was asked to leave for a Critical one at 100 s."""
+@Remembered
+def world() -> tuple[World, str]:
+    """A world whose Low job was asked to leave for a Critical one at 100 s, and may not leave unsaved."""
     made = World()
-    Queue.objects.update(never_without_checkpoint=careful)
+    Queue.objects.update(never_without_checkpoint=True)
     return made, made.evicted()
 
 
@@ -42,7 +44,8 @@ def test_a_victim_that_did_not_save_in_time_runs_on_and_the_preemptor_waits():
 
 
 def test_where_jobs_may_be_stopped_unsaved_it_is_killed():
-    made, _ = world(careful=False)
+    made = World()
+    made.evicted()
     made.tick(OVER)
     assert wanted(OVER + 1) == ("kill", "preempt")
 

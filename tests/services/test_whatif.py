@@ -10,6 +10,7 @@ from scheduling.models import Event, Job, Membership
 from scheduling.services import jobs, outlook, pool, whatif
 from scheduling.services.whatif import Planned, Unplannable
 from scheduling.store import load
+from scheduling.store.clock import to_ms
 from scheduling.store.queries import jobs as queries
 from tests import builders as b
 
@@ -145,6 +146,89 @@ def test_a_partner_that_does_not_run_need_not_be_waited_for(who, models):
     plan = planned(who["alice"], body)
     assert (codes(plan), [change.fields for change in plan.alternatives]) == (["NO_PARTNER"], [{"with": None}])
     assert planned(who["alice"], {**body, **plan.alternatives[0].fields}).verdict == "now"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"with": {"group": "nobody", "level": "rack"}},
+        {"with": {"group": "red", "level": "rack"}},
+        {"anti_affinity": {"group": "red", "level": "node"}},
+        {"group": "red", "with": {"group": "red", "level": "node"}},
+        {},
+    ],
+)
+def test_the_plan_and_the_submitted_job_are_told_the_same_while_the_pool_is_full(who, models, more):
+    b.running(who["alice"], models, gpu_count=4, group="red")
+    body = b.merge_body(models, **more)
+    plan = planned(who["alice"], body)
+    job = b.submitted(who["alice"], body)
+    b.ticked()
+    found = whatif.foretell(job, b.NOON)
+    assert (plan.start, codes(plan)) == (found.start, codes(found))
+    assert plan.alternatives == whatif.changes(found.alternatives, b.NOON)
+
+
+def test_keeping_apart_from_jobs_everywhere_has_an_estimate_when_they_end(who, models):
+    b.running(who["alice"], models, gpu_count=1, group="red", max_duration="30m")
+    plan = planned(who["alice"], b.merge_body(models, anti_affinity={"group": "red", "level": "node"}))
+    assert (plan.verdict, plan.start.low, codes(plan)) == ("later", b.later(1800), ["RULE"])
+
+
+def test_an_estimate_is_never_told_as_after_the_start_nor_its_end_as_before(who, models):
+    b.running(who["alice"], models, gpu_count=4, max_duration=3599)
+    job = b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
+    found = whatif.foretell(job, b.NOON)
+    assert (found.start.low, found.start.high) == (b.later(3540), b.later(3600))
+    assert found.reasons[0]["numbers"]["earliest_at_ms"] == to_ms(found.start.low)
+
+
+def test_an_estimate_does_not_lie_in_the_past(who, models):
+    b.running(who["alice"], models, gpu_count=4, max_duration=70)
+    job = b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
+    found = whatif.foretell(job, b.later(65))
+    assert (found.start.low, found.start.at, found.start.high) == (b.later(65), b.later(65), b.later(120))
+
+
+def test_a_whole_group_is_told_that_a_shared_one_would_do_sooner(who, models):
+    b.running(who["alice"], models, gpu_count=2, max_duration="1h")
+    b.running(who["alice"], models, gpu_count=2, max_duration="2h")
+    plan = planned(who["alice"], b.merge_body(models, nvlink_exclusive=True))
+    assert plan.start.low == b.later(7200)
+    assert [(change.fields, change.starts_at) for change in plan.alternatives] == [
+        ({"nvlink_exclusive": False}, b.later(3600)),
+        ({"nvlink_required": False, "nvlink_exclusive": False}, b.later(3600)),
+    ]
+
+
+def test_what_the_pool_could_never_hold_is_told_changes_of_which_each_alone_is_taken(who):
+    b.node("n2")
+    body = b.command_body(gpu_count=3, node_count=3)
+    plan = planned(who["alice"], body)
+    assert plan.verdict == "never"
+    assert [(each.change, each.fields, each.starts_at) for each in plan.alternatives] == [
+        ("at most 2 GPUs and at most 2 nodes", {"gpu_count": 2, "node_count": 2}, b.NOON),
+        ("nodes of the scheduler's choice", {"node_count": None}, b.NOON),
+    ]
+    assert [planned(who["alice"], {**body, **each.fields}).verdict for each in plan.alternatives] == ["now", "now"]
+
+
+def test_a_change_of_what_could_never_be_held_tells_when_it_starts(who, models):
+    b.running(who["alice"], models, gpu_count=4, max_duration="1h")
+    plan = planned(who["alice"], b.merge_body(models, gpu_count=5))
+    assert [(each.fields, each.starts_at) for each in plan.alternatives] == [({"gpu_count": 4}, b.later(3600))]
+
+
+@pytest.mark.parametrize(
+    ("more", "fields"),
+    [
+        ({"gpu_memory_min": "90GB"}, {"gpu_memory_min": "76294MiB"}),
+        ({"affinity": {"required": [{"key": "rack_id", "op": "In", "values": ["r9"]}]}}, {"affinity": None}),
+    ],
+)
+def test_what_could_never_run_for_its_memory_or_rules_is_told_what_would(who, models, more, fields):
+    plan = planned(who["alice"], b.merge_body(models, **more))
+    assert (plan.verdict, [each.fields for each in plan.alternatives]) == ("never", [fields])
 
 
 def test_a_job_that_is_to_start_later_starts_no_sooner_though_gpus_are_free(who, models):

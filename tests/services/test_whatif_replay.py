@@ -212,10 +212,26 @@ def test_a_weight_of_whom_there_is_not_is_refused_with_who_there_is(who):
 
 
 def test_a_rule_that_no_replay_asks_for_is_noted(who, busy, here):
-    body = {"policy": {"queues": {"merge": {"max_duration_cap_s": 60}}}}
+    body = {"policy": {"queues": {"merge": {"max_duration_cap_s": 14_400}}}}
     assert replay.replay(body, who["admin"], b.later(10))["notes"] == [
         "queues.merge.max_duration_cap_s of the policy changes nothing here: it is a rule for jobs that are submitted"
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "code", "words"),
+    [
+        ({"remove_nodes": ["n1", "n1"]}, "remove_nodes.1", "given_twice", "names n1 again; name each node once"),
+        ({"faults": [{}]}, "faults.0.node", "bad_fault", "faults.0.node is missing: name a node there is, one of n1"),
+        ({"add_nodes": [{"count": 1}]}, "add_nodes.0.like", "bad_nodes", "add_nodes.0.like is missing: name a node"),
+        ({"add_nodes": [{"like": "n1"}]}, "add_nodes.0.count", "bad_nodes",
+         "add_nodes.0.count is missing: say how many nodes, a whole number from 1 to 1000"),
+    ],
+)  # fmt: skip
+def test_what_is_named_twice_or_not_at_all_is_told_so(body, field, code, words):
+    (error,) = replay.change_of(body, EMPTY, None, b.NOON).errors
+    assert (error["field"], error["code"]) == (field, code)
+    assert words in error["message"]
 
 
 def test_a_change_with_several_faults_tells_them_all():

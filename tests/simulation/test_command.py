@@ -39,6 +39,46 @@ def test_jobs_and_rejected_add_up_to_the_trace():
     assert found["jobs"] + found["rejected"] == 120
 
 
+def test_the_object_says_why_jobs_are_rejected_and_how_many():
+    details = json.loads(printed("--json", nodes="4x4"))["details"]
+    assert details["rejected_because"] == {"NO_NODE": 6}
+    assert [each["code"] for each in details["rejected_first"]] == ["NO_NODE"] * 3
+
+
+def test_the_table_names_the_first_rejected_jobs_with_the_sentence(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_s,duration_s,gpus\n" + "".join(f"j{n},0,10,8\n" for n in range(5)) + "k,0,10,1\n")
+    told = printed(nodes="4x1", jobs=path).split("rejected because\n")[1].splitlines()
+    why = "needs 8 GPUs in one node; the largest node has 4 that suit"
+    assert [line.split() for line in told[:1]] == [["NO_NODE", "5", "j0:", *why.split()]]
+    assert [line.strip() for line in told[1:]] == [f"j1: {why}", f"j2: {why}", "and 2 more"]
+
+
+def test_where_no_job_is_rejected_the_table_gives_no_reason():
+    assert "rejected because" not in printed()
+
+
+def test_the_jobs_that_run_beyond_their_walltime_are_told_beside_the_table_and_in_the_object(tmp_path):
+    path, err = tmp_path / "jobs.csv", io.StringIO()
+    path.write_text("job_id,submit_s,duration_s,gpus,req_walltime_s\na,0,100,1,50\nb,0,10,1,20\n")
+    call_command("simulate", "--nodes=1x1", f"--jobs={path}", "--estimates=requested", stdout=io.StringIO(), stderr=err)
+    note = (
+        "1 job ran longer than req_walltime_s says: it runs on to its recorded end, "
+        "where a live pool would end it at that limit"
+    )
+    found = json.loads(printed("--json", "--estimates=requested", nodes="1x1", jobs=path))
+    assert (err.getvalue(), found["details"]["notes"], found["makespan_s"]) == (f"note: {note}\n", [note], 110)
+
+
+@pytest.mark.parametrize("name", ["plain.csv", "--jobs.csv", "--jobs: x.csv"])
+def test_what_is_wrong_with_the_jobs_names_the_argument_once(name, tmp_path):
+    path = tmp_path / name
+    path.write_text("job_id,submit_s,duration_s,gpus,zzz\na,0,1,1,1\n")
+    with pytest.raises(CommandError) as wrong:
+        printed(jobs=path)
+    assert str(wrong.value).replace(name, "FILE").startswith("--jobs: FILE, line 1, column 'zzz' is unknown")
+
+
 def test_two_runs_happen_alike():
     digests = {json.loads(printed("--json", "--classes=hash"))["details"]["digest"] for _ in range(2)}
     assert len(digests) == 1

@@ -56,7 +56,7 @@ def test_classes_of_the_trace_are_not_ours_and_the_note_says_where_levels_come_f
 
 
 def test_rules_for_submitting_and_the_grace_do_nothing_to_what_waits():
-    policy = patched(DEFAULT_POLICY, {"queues": {"eval": {"max_duration_cap_s": 60, "grace_s": 7, "weight": 2}}})
+    policy = patched(DEFAULT_POLICY, {"queues": {"eval": {"max_duration_cap_s": 90_000, "grace_s": 7, "weight": 2}}})
     assert idle_rules(DEFAULT_POLICY, policy, saving=SAVES_AT_ONCE) == (
         "queues.eval.max_duration_cap_s of the policy changes nothing here: it is a rule for jobs that are submitted",
         "queues.eval.grace_s of the policy changes nothing here: evicted jobs save at once",

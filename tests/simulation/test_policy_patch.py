@@ -74,7 +74,10 @@ def test_a_rule_of_preemption_is_read_by_its_four_names():
         ({"queues": {"merge": {"levels": {"Normal": 0}}}}, "queues.merge.levels.Normal must be a whole number from 1"),
         ({"queues": {"eval": {"default_level": "Top"}}}, "queues.eval.default_level is 'Top'; name one of High"),
         ({"queues": {"eval": {"default_level": 3}}}, "queues.eval.default_level must be text"),
-        ({"queues": {"inference": {"levels": {"Normal": 2}}}}, "preemption.5.level: there is no level 'Realtime'"),
+        (
+            {"queues": {"inference": {"levels": {"Normal": 2}}}},
+            "queues.inference.levels leaves out Realtime, still named",
+        ),
         ({"backfill": {"reservations_per_level": 1.5}}, "backfill.reservations_per_level must be a whole number"),
         ({"evict": {"protect_times": 0}}, "evict.protect_times must be a whole number from 1"),
         ({"preemption": {}}, "preemption must be a list of rules"),
@@ -132,6 +135,71 @@ def test_a_rule_by_which_jobs_would_evict_each_other_is_refused(level, victim):
     (wrong,) = refused.value.wrong
     assert wrong.path == "preemption.0.victim_level"
     assert f"{victim} is not below {level}" in wrong.message
+
+
+def the_wrong(patch, policy=DEFAULT_POLICY):
+    """The one thing that is wrong."""
+    with pytest.raises(PatchError) as refused:
+        patched(policy, patch)
+    (wrong,) = refused.value.wrong
+    return wrong
+
+
+def test_levels_that_are_replaced_leave_one_error_that_names_all_that_needs_the_old_ones():
+    wrong = the_wrong({"queues": {"merge": {"levels": {"Critical": 4, "Top": 3}}}})
+    assert (wrong.path, wrong.message) == (
+        "queues.merge.levels",
+        "queues.merge.levels leaves out Normal, Low, still named by default_level, preemption.0 (merge/Critical may "
+        "evict merge/Normal), preemption.1 (merge/Critical may evict merge/Low); keep the level, or give the patch "
+        'queues.merge.default_level and the whole list "preemption" without it',
+    )
+
+
+def test_levels_are_replaced_when_all_that_needs_them_is_given_too():
+    merge = {"levels": {"Top": 3, "Rest": 1}, "default_level": "Rest"}
+    rules = [{"queue": "merge", "level": "Top", "victim_queue": "merge", "victim_level": "Rest"}]
+    found = patched(DEFAULT_POLICY, {"queues": {"merge": merge}, "preemption": rules})
+    assert [level.name for level in found.queue("merge").levels] == ["Top", "Rest"]
+
+
+def test_a_patch_that_gives_the_rules_itself_is_told_each_wrong_one_by_its_place():
+    merge = {"levels": {"Top": 3}, "default_level": "Top"}
+    rules = [{"queue": "merge", "level": "Critical", "victim_queue": "merge", "victim_level": "Top"}]
+    assert the_wrong({"queues": {"merge": merge}, "preemption": rules}).path == "preemption.0.level"
+
+
+def test_levels_whose_numbers_turn_a_rule_around_are_one_error_that_names_the_rules():
+    wrong = the_wrong({"queues": {"inference": {"levels": {"Realtime": 2, "Normal": 2}}}})
+    assert wrong.path == "queues.inference.levels"
+    assert "no lower than who evicts them by preemption.5 (inference/Realtime may evict" in wrong.message
+
+
+def test_levels_that_differ_in_case_alone_are_refused():
+    wrong = the_wrong({"queues": {"eval": {"levels": {"High": 3, "Normal": 2, "Low": 1, "low": 1}}}})
+    assert "names Low again as low" in wrong.message
+
+
+@pytest.mark.parametrize(
+    ("patch", "path", "words"),
+    [
+        ({"queues": {"merge": {"default_max_duration_s": 1000, "max_duration_cap_s": 10}}},
+         "queues.merge.default_max_duration_s", "(1000) must not be above queues.merge.max_duration_cap_s (10)"),
+        ({"queues": {"merge": {"max_duration_cap_s": 60}}},
+         "queues.merge.max_duration_cap_s", "default_max_duration_s (14400) must not be above"),
+        ({"retry": {"backoff_s": 700}}, "retry.backoff_s", "retry.backoff_s (700) must not be above"),
+        ({"retry": {"backoff_cap_s": 5}}, "retry.backoff_cap_s", "must not be above retry.backoff_cap_s (5)"),
+    ],
+)  # fmt: skip
+def test_limits_in_the_wrong_order_are_refused_at_the_one_that_was_given_with_both_values(patch, path, words):
+    wrong = the_wrong(patch)
+    assert wrong.path == path
+    assert words in wrong.message
+
+
+def test_limits_that_were_in_the_wrong_order_before_are_not_the_fault_of_another_change():
+    queue = replace(DEFAULT_POLICY.queue("merge"), default_max_duration_s=700_000)
+    old = replace(DEFAULT_POLICY, queues=(queue, *DEFAULT_POLICY.queues[1:]))
+    assert patched(old, {"queues": {"merge": {"weight": 3}}}).queue("merge").weight == 3.0
 
 
 def test_a_key_that_is_there_twice_is_refused(tmp_path):

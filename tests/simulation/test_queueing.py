@@ -10,7 +10,7 @@ import pytest
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.resources import AffinityTerm
 from scheduling.core.units import parse_memory
-from scheduling.simulation.queueing import QueueingError, hash_level, queue_jobs, request_of
+from scheduling.simulation.queueing import QueueingError, beyond_limit, hash_level, queue_jobs, request_of
 from scheduling.simulation.workload import MAX_MEM_GB, Trace, TraceJob
 
 
@@ -52,9 +52,23 @@ def test_the_oracle_knows_the_recorded_duration_rounded_up():
     assert (found.waiting.remaining_s, found.runs_ms) == (91, 90_500)
 
 
-def test_a_requested_walltime_is_the_limit_even_when_it_was_too_short():
+def test_a_job_that_ran_longer_than_its_requested_walltime_runs_on_as_it_did():
     found = queued(job(walltime_s=60.0), estimates="requested")[0]
     assert (found.waiting.remaining_s, found.waiting.request.max_duration_s, found.runs_ms) == (60, 60, 90_000)
+
+
+@pytest.mark.parametrize(
+    ("walltimes", "words"),
+    [
+        ((60.0, 90.0), "1 job ran longer than req_walltime_s says: it runs on"),
+        ((60.0, 89.0), "2 jobs ran longer than req_walltime_s says: each runs on"),
+    ],
+)
+def test_how_many_jobs_run_beyond_their_walltime_is_said(walltimes, words):
+    trace = Trace("jobs.csv", tuple(job(f"{each}", walltime_s=each) for each in walltimes))
+    there = "to its recorded end, where a live pool would end it at that limit"
+    assert beyond_limit(trace, "requested") == (f"{words} {there}",)
+    assert beyond_limit(trace, "oracle") == ()
 
 
 def test_a_job_without_a_walltime_is_refused_when_walltimes_are_to_be_used():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,12 @@ def test_a_file_that_holds_no_jobs_is_refused_by_name(tmp_path, content, words):
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
     with pytest.raises(TableError, match=r"gone\.csv can't be read \(No such file"):
         read_trace(tmp_path / "gone.csv")
+
+
+@pytest.mark.parametrize(("mark", "shown"), [(";", "';'"), ("\t", "'\\t'"), ("|", "'|'")])
+def test_columns_that_something_else_than_commas_separates_are_refused_with_what_does(tmp_path, mark, shown):
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_s,duration_s,gpus\na,0,1,1\n".replace(",", mark))
+    told = rf"^jobs\.csv, line 1: the columns are separated by {re.escape(shown)}; separate them by commas$"
+    with pytest.raises(TableError, match=told):
+        read_trace(path)

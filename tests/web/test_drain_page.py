@@ -37,7 +37,8 @@ def test_a_bad_deadline_is_told_and_nothing_changes():
     b.lab()
     html = drained(deadline="tomorrow")
     assert (
-        "Deadline: write a duration like 4h, 90m, 1h30m, 2d, PT4H or a number of seconds; nothing was changed" in html
+        "Deadline must be written like 4h, 90m, 1h30m, 2d, PT4H or a number of seconds; 2592000 s (30d) at most;"
+        in html
     )
     assert Node.objects.get().state == "READY"
 

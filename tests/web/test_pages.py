@@ -141,7 +141,10 @@ def test_a_researcher_can_not_drain_a_node():
     world()
     response = browser().post("/nodes/n1/drain/")
     assert response.status_code == 403
-    assert "need the permission to operate the pool" in text(response)
+    assert (
+        "need the permission operate_pool, which operators have, and you (alice) don&#x27;t have it. Ask an admin"
+        in (text(response).replace("'", "&#x27;"))
+    )
 
 
 def test_an_admin_can_cordon_and_return_a_node():

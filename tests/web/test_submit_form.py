@@ -118,7 +118,7 @@ def test_a_number_alone_is_taken_for_gb_and_the_page_of_the_job_says_so():
     _, models = world()
     page = browser().post("/jobs/new/", form(models, gpu_memory_min="40"), follow=True)
     assert Job.objects.get().gpu_memory_min_mib == 38_147  # 40 * 10^9 bytes
-    assert "memory 40 GB or more each" in text(page)
+    assert "<dt>Memory</dt><dd>40 GB or more each</dd>" in text(page)
 
 
 def test_the_limit_of_a_queue_stands_beside_the_field_as_the_largest_that_is_accepted():

@@ -33,7 +33,8 @@ class WithGroup(serializers.Serializer[Any]):
 
 
 class JobRequest(WithGroup):
-    """What is asked for. Unknown fields are an error that names the nearest known one."""
+    """What is asked for. Unknown fields are an error that names the nearest known one. null says the same as leaving a
+    field out; an empty text is an error."""
 
     kind = serializers.CharField(help_text="merge")
     name = serializers.CharField(required=False)
@@ -187,6 +188,9 @@ class JobShape(WithGroup):
     attempt = serializers.IntegerField()
     progress = ProgressShape(allow_null=True)
     reasons = ReasonShape(many=True, help_text="Why it waits, or why it leaves its GPUs; else empty.")
+    as_of = serializers.DateTimeField(
+        allow_null=True, help_text="The instant that reasons, estimated_start and alternatives are of; null in lists."
+    )
     estimated_start = SpanShape(allow_null=True, help_text="Of one waiting job; null in lists.")
     alternatives = ChangeShape(many=True, help_text="Of one waiting job; none in lists.")
     gpus = GpuOfJob(many=True)

@@ -18,7 +18,7 @@ from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.simulation.cluster import HOW, ClusterError, cluster, says_types
 from scheduling.simulation.idle import idle_columns, idle_policy
 from scheduling.simulation.policy_patch import PatchError, patch_of, patched
-from scheduling.simulation.queueing import CLASSES, ESTIMATES, QueueingError, queue_jobs
+from scheduling.simulation.queueing import CLASSES, ESTIMATES, QueueingError, beyond_limit, queue_jobs
 from scheduling.simulation.report import Report, report
 from scheduling.simulation.table import TableError
 from scheduling.simulation.workload import read_trace
@@ -96,7 +96,10 @@ def _replay(options: dict[str, Any]) -> Report:
     chosen: dict[str, Any] = {"classes": options["classes"], "estimates": options["estimates"]}
     with _naming(None):
         jobs = queue_jobs(trace, policy, **chosen, types=says_types(pool))
-    notes = (*made.idle, *idle_columns(trace, pool, **chosen), *idle_policy(policy, trace, pool))
+    notes = (
+        *made.idle, *beyond_limit(trace, options["estimates"]), *idle_columns(trace, pool, **chosen),
+        *idle_policy(policy, trace, pool),
+    )  # fmt: skip
     gc.freeze()  # the jobs live to the end: collections need not look at them again and again
     try:
         began = time.perf_counter()
@@ -108,14 +111,12 @@ def _replay(options: dict[str, Any]) -> Report:
 
 @contextmanager
 def _naming(argument: str | None) -> Iterator[None]:
-    """What is wrong with what the argument names is told with it in front, unless the message names one itself."""
+    """What is wrong with what the argument names is told with it in front, once: a cluster's message may name it."""
     try:
         yield
     except (ClusterError, PatchError, QueueingError, TableError) as wrong:
-        text = str(wrong)
-        raise CommandError(
-            text if argument is None or argument in text else f"{argument}: {text}", returncode=WRONG
-        ) from wrong
+        named = argument is None or (isinstance(wrong, ClusterError) and argument in str(wrong))
+        raise CommandError(str(wrong) if named else f"{argument}: {wrong}", returncode=WRONG) from wrong
 
 
 def _file(text: str) -> Path:

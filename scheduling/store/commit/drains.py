@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Count, F
 
 from scheduling.core.lifecycle import NodeEvent, NodeState, advance_node
 from scheduling.core.policy import Policy
@@ -78,16 +79,29 @@ def enforce(now: datetime, *, policy: Callable[[], Policy], grace_s: float) -> l
     live = Attempt.objects.filter(
         nodes__node__in=due, nodes__ended_at__isnull=True, ended_at__isnull=True, action="run"
     )
-    rows = list(live.order_by("job_id").values_list("pk", "nodes__node__name"))
+    rows = [
+        (attempt, Leave("drain", f"node {name} is drained, and its deadline has passed",
+                        {"cause": "drain", "node": name}, grace_s=grace_s))
+        for attempt, name in live.order_by("job_id").values_list("pk", "nodes__node__name")
+    ]  # fmt: skip
+    return _leave(rows, now=now, actor="scheduler", policy=policy)
+
+
+@transaction.atomic
+def leave_together(node: str, *, now: datetime, policy: Callable[[], Policy], grace_s: float) -> list[str]:
+    """The node shuts down and asks its own jobs: those it shares with others are asked on all; the nodes to ring."""
+    here = Attempt.objects.filter(nodes__node__name=node, nodes__ended_at__isnull=True, ended_at__isnull=True)
+    shared = Attempt.objects.filter(pk__in=here.filter(action="run")).annotate(parts=Count("nodes")).filter(parts__gt=1)
+    asked = Leave("drain", f"node {node} is shutting down", {"cause": "drain", "node": node}, grace_s=grace_s)
+    rows = [(attempt, asked) for attempt in shared.order_by("job_id").values_list("pk", flat=True)]
+    return _leave(rows, now=now, actor=f"node {node}", policy=policy)
+
+
+def _leave(rows: Sequence[tuple[UUID, Leave]], *, now: datetime, actor: str, policy: Callable[[], Policy]) -> list[str]:
     if not rows:
         return []
-    known = policy()  # once: it takes a dozen queries
-    ring: list[str] = []
-    for attempt, name in rows:
-        words = f"node {name} is drained, and its deadline has passed"
-        asked = Leave("drain", words, {"cause": "drain", "node": name}, grace_s=grace_s)
-        ring += leave(attempt, asked, now=now, actor="scheduler", policy=known)
-    return ring
+    known = policy()  # once: it takes several queries
+    return [node for attempt, asked in rows for node in leave(attempt, asked, now=now, actor=actor, policy=known)]
 
 
 @transaction.atomic

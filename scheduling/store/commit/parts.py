@@ -192,19 +192,6 @@ def release_unclaimed(job: Job, attempt: Attempt, *, now: datetime, actor: str, 
     return settle(job, how, parts, now=now, actor=actor, policy=policy)
 
 
-@transaction.atomic
-def stop_together(node: str, *, grace_s: float, now: datetime) -> list[str]:
-    """The node shuts down: attempts that it shares with others are asked to save on all of them; nodes to ring."""
-    shared = Attempt.objects.filter(nodes__node__name=node, nodes__ended_at__isnull=True, ended_at__isnull=True)
-    ring: list[str] = []
-    for attempt in shared.filter(action="run", started_at__isnull=False).order_by("job_id"):
-        nodes = list(attempt.nodes.values_list("node__name", flat=True))
-        if len(nodes) > 1 and lock_job(attempt.job_id) is not None:
-            ask_to_stop(attempt, "drain", now, grace_s=grace_s)
-            ring += nodes
-    return ring
-
-
 def together(parts: Sequence[AttemptNode]) -> End:
     """How an attempt on several nodes has ended, by how its parts have.
 

@@ -1,0 +1,83 @@
+"""What would help a job that the pool could never hold? Changes of its body, each of them checked as a submission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from scheduling.core.request import Submission
+from scheduling.core.units import gb, parse_memory
+from scheduling.core.words import gpus_in_words, nodes_in_words
+from scheduling.services import jobs
+from scheduling.store.queries.access import Actor
+
+_RUNGS = {"rack": "one rack", "nvlink_group": "one NVLink group"}
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change in words and as fields of the body, and the job that is submitted with it."""
+
+    words: str
+    fields: Mapping[str, Any]
+    submission: Submission
+
+
+def helps(
+    body: Mapping[str, Any], errors: Sequence[Mapping[str, Any]], actor: Actor, now: datetime
+) -> tuple[Changed, ...]:
+    """Every change with which the body would be taken: one field each, or several at once where no number alone does.
+
+    ``errors``: the refusals of the body, whose limits are tried.
+    """
+    limits = {each["field"]: each["limit"] for each in errors if _told(each)}
+    told = (({field: limit}, _at_most(field, limit)) for field, limit in limits.items())
+    alone = [found for fields, words in told if (found := _tried(body, fields, words, actor, now)) is not None]
+    if not alone and len(limits) > 1:
+        words = " and ".join(_at_most(field, limit) for field, limit in limits.items())
+        together = _tried(body, limits, words, actor, now)
+        alone = [] if together is None else [together]
+    loose = (_tried(body, fields, words, actor, now) for fields, words in _loosened(body))
+    return (*alone, *(found for found in loose if found is not None))
+
+
+def _tried(
+    body: Mapping[str, Any], fields: Mapping[str, Any], words: str, actor: Actor, now: datetime
+) -> Changed | None:
+    submission, _, _ = jobs.check({**body, **fields}, actor, now)
+    return None if submission is None else Changed(words, fields, submission)
+
+
+def _told(error: Mapping[str, Any]) -> bool:
+    """Whether the error has a value of a field that would be taken instead."""
+    return error["field"] in ("gpu_count", "node_count", "gpus_per_node", "gpu_memory_min") and bool(error["limit"])
+
+
+def _at_most(field: str, limit: Any) -> str:
+    if field == "gpu_memory_min":
+        return f"a need for at most {gb(parse_memory(limit))} of memory per GPU"
+    if field == "node_count":
+        return f"at most {nodes_in_words(limit)}"
+    return f"at most {gpus_in_words(limit)}{' on each node' if field == 'gpus_per_node' else ''}"
+
+
+def _loosened(body: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """The body with one thing less asked of how its GPUs lie."""
+    nodes = {name: None for name in ("node_count", "gpus_per_node") if body.get(name) is not None}
+    if nodes and body.get("gpu_count") is not None:
+        yield nodes, "nodes of the scheduler's choice"
+    if body.get("nvlink_exclusive"):
+        yield {"nvlink_exclusive": False}, "an NVLink group shared with other jobs"
+    if body.get("nvlink_required"):
+        yield {"nvlink_required": False, "nvlink_exclusive": False}, "no need for NVLink"
+    level = body.get("required_level")
+    if level is not None:
+        yield {"required_level": None}, f"no need for {_RUNGS.get(str(level), level)}"
+    affinity = body.get("affinity")
+    if isinstance(affinity, Mapping) and affinity.get("required"):
+        kept = {name: value for name, value in affinity.items() if name != "required"}
+        yield {"affinity": kept or None}, "without its required rules"
+    if body.get("with") is not None:
+        yield {"with": None}, "without having to run beside a group"

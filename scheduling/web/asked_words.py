@@ -1,0 +1,140 @@
+"""What was asked for, as its page tells it: a row for each thing that was asked, and none for what was not."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from scheduling.core.fields import ALIASES
+from scheduling.web.people_words import label
+from scheduling.web.wording import gb, limit
+
+Row = dict[str, Any]
+PLACES = {"node": "node", "nvlink_group": "NVLink group", "rack": "rack"}
+OPERATORS = {"In": "is", "NotIn": "is not", "Gt": "is above", "Lt": "is below", "Exists": "is there",
+             "DoesNotExist": "is not there"}  # fmt: skip
+# Rows of their own, told together, or the heading of the page.
+TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count", "gpus_per_node", "nvlink_required"})
+FIRST = ("queue", "priority", "purpose", "gpu_memory_min", "max_duration")
+OF_MERGE = frozenset({"models", "strategy", "t", "weights", "normalize"})
+OF_COMMAND = frozenset({"argv", "shell", "files", "inputs", "env", "torchrun", "nproc", "limit_notice_s"})
+# What the parameters of a merge say when nobody has asked for anything else.
+UNSAID = {"seed": 0}
+
+
+def asked_for(job: Mapping[str, Any], sent: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The rows of an accepted job: each has a ``word``, and a ``value`` (``code`` when it is some), an instant ``at``
+    or ``links`` to artifacts. ``sent``: the body as it came; ``inputs``: the artifacts that it names."""
+    given = {ALIASES.get(name, name) for name, value in sent.items() if value is not None}
+    named = {str(row["as"]): row for row in inputs}
+    rows = [*_of_kind(job, named), {"word": "GPUs", "value": _gpus(job)}]
+    for name in (*FIRST, *(each for each in job if each in given and each not in FIRST)):
+        if name in given and name not in TOLD:
+            rows += _row(name, job[name], job)
+    return rows
+
+
+def by_default(job: Mapping[str, Any], sent: Mapping[str, Any]) -> list[Row]:
+    """What nobody asked for and the queue decided."""
+    given = {ALIASES.get(name, name) for name, value in sent.items() if value is not None}
+    rows = [(name, job[name]) for name in ("queue", "priority", "max_duration") if name not in given and job[name]]
+    return [{**row, "value": f"{row['value']}, by default"} for name, value in rows for row in _row(name, value, job)]
+
+
+def _of_kind(job: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    params = job["params"] if isinstance(job["params"], Mapping) else {}
+    if job["kind"] == "merge":
+        yield from _merge(params, list(named.values()))
+        rest = OF_MERGE
+    elif job["kind"] == "command":
+        yield from _command(params, named)
+        rest = OF_COMMAND
+    else:
+        yield {"word": "Kind", "value": job["kind"]}
+        rest = frozenset()
+    for name, value in params.items():
+        if name not in rest and value is not None and UNSAID.get(name) != value:
+            yield {"word": label(name), "value": _plain(value)}
+
+
+def _merge(params: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    yield {"word": "Models", "links": models}
+    how = str(params.get("strategy", "merge"))
+    if params.get("t") is not None:
+        how += f", t = {params['t']}"
+    weights = params.get("weights") or []
+    if any(weight != 1 for weight in weights):
+        how += f", weights {', '.join(f'{weight:g}' for weight in weights)}"
+    if params.get("normalize") is False:
+        how += ", weights as they are, not divided by their sum"
+    yield {"word": "Merge", "value": how}
+
+
+def _command(params: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    line = params["shell"] if params.get("shell") is not None else shlex.join(map(str, params.get("argv") or []))
+    yield {"word": "Program", "value": line, "code": True}
+    if params.get("torchrun"):
+        each = params.get("nproc")
+        yield {
+            "word": "Started by",
+            "value": f"torchrun, {f'{each} processes a node' if each else 'one process a GPU'}",
+        }
+    if "files" in named:
+        yield {"word": "Working files", "links": [named["files"]]}
+    inputs = [{**row, "name": f"{name}: {row['name']}"} for name, row in named.items() if name != "files"]
+    if inputs:
+        yield {"word": "Inputs", "links": inputs}
+    if params.get("env"):
+        lines = "\n".join(f"{name}={value}" for name, value in params["env"].items())
+        yield {"word": "Environment", "value": lines, "code": True}
+    if params.get("limit_notice_s") is not None:
+        yield {"word": label("limit_notice_s"), "value": f"{limit(params['limit_notice_s'])} before it"}
+
+
+def _gpus(job: Mapping[str, Any]) -> str:
+    text = str(job["gpu_count"])
+    if job["node_count"] > 1 or job["remainder"]:
+        text += f" on {job['node_count'] + bool(job['remainder'])} nodes, {job['gpus_per_node']} each"
+        text += f" and {job['remainder']} on the last" if job["remainder"] else ""
+    return f"{text} in one NVLink group" if job["nvlink_required"] else text
+
+
+def _row(name: str, value: Any, job: Mapping[str, Any]) -> Iterator[Row]:
+    """The row of a field; none for a switch that is off, as every one is by default."""
+    word = label(name)
+    if name == "affinity" and isinstance(value, Mapping):
+        yield from _rules(value)
+    elif name in ("with", "anti_affinity"):
+        yield {"word": word, "value": f"jobs of group {value['group']}, by {PLACES[value['level']]}"}
+    elif name == "preemptible":
+        if value is False:
+            yield {"word": "Preemptible", "value": "no"}
+    elif isinstance(value, datetime):
+        yield {"word": word, "at": value}
+    elif name in ("max_duration", "max_wait_for_level"):
+        yield {"word": word, "value": limit(value)}
+    elif name == "gpu_memory_min":
+        yield {"word": word, "value": f"{gb(job['gpu_memory_min_mib'])} or more each"}
+    elif name == "required_level":
+        yield {"word": word, "value": PLACES[value]}
+    elif value not in (None, False):
+        yield {"word": word, "value": _plain(value)}
+
+
+def _rules(affinity: Mapping[str, Any]) -> Iterator[Row]:
+    """Each rule of placement: those that must hold, then the wishes with their weights."""
+    for part, word in (("required", "Must run where"), ("preferred", "Should run where")):
+        for rule in affinity.get(part) or []:
+            values = rule.get("values") or []
+            text = f"{rule['key']} {OPERATORS[rule['op']]}{' ' if values else ''}{' or '.join(map(str, values))}"
+            weight = rule.get("weight") or 1
+            yield {"word": word, "value": f"{text} (weight {weight})" if part == "preferred" else text}
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,166 @@
+"""The form of a program: what was typed becomes the body REST takes, and REST's errors go back beside the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from django.http import QueryDict
+
+from scheduling.web import form_fields
+from scheduling.web.command_words import LINE, READINGS, SH, as_typed, program_faults, words
+from scheduling.web.form_fields import SHARED, by_right_names, fields_of, placed, rest_of, text_of, with_rest
+from scheduling.web.people_words import label
+
+KIND = "command"
+TEMPLATE = "submit_command.html"
+FIELDS = (*SHARED, "node_count")
+PAIRS = {"env": "LR=0.1", "inputs": "base=digits-0-4"}  # what is typed a line each, and such a line
+PARAMS = ("files", "cwd", "nproc", "preempt_signal", "checkpoint_exit_code", "done_file", "exit_zero_after_signal",
+          "limit_notice_s")  # fmt: skip
+WHOLE = ("nproc", "checkpoint_exit_code", "limit_notice_s")
+TEXTS = (*FIELDS, "program", *PAIRS, *PARAMS)
+HOW_IT_ENDS = PARAMS[3:]
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "script": ("A script on 1 GPU", {"program": "python train.py", "gpu_count": "1"}),
+    "torchrun": ("torchrun on 2 linked GPUs",
+                 {"program": "train.py", "gpu_count": "2", "nvlink_required": True, "torchrun": True}),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Values:
+    """What the form shows: every field as text, two switches, how the program is read, and what of an earlier job it
+    has no field for."""
+
+    texts: Mapping[str, str]
+    nvlink_required: bool = False
+    torchrun: bool = False
+    reads: str = LINE
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    errors: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> bool:
+        """Whether anything is said, or wrong, about how the program tells its end."""
+        return any(self.texts.get(name) or self.errors.get(name) for name in HOW_IT_ENDS)
+
+
+def empty(*, project: str, preset: str) -> Values:
+    """The form as it is first shown, filled by a preset."""
+    chosen = dict(PRESETS.get(preset, ("", {"gpu_count": "1"}))[1])
+    nvlink, torchrun = bool(chosen.pop("nvlink_required", False)), bool(chosen.pop("torchrun", False))
+    texts = {"queue": "merge", "priority": "Normal", "max_duration": "1h", "project": project, **chosen}
+    return Values(texts, nvlink_required=nvlink, torchrun=torchrun)
+
+
+def posted(form: QueryDict) -> Values:
+    """The form as it was sent."""
+    reads = form.get("reads", LINE)
+    return Values(
+        {name: form.get(name, "").replace("\r\n", "\n") for name in TEXTS},
+        nvlink_required=form.get("nvlink_required") == "on",
+        torchrun=form.get("torchrun") == "on",
+        reads=reads if reads in READINGS else LINE,
+        rest=form_fields.posted_rest(form),
+    )
+
+
+def again(body: Mapping[str, Any]) -> Values:
+    """The form filled with an earlier job's body, to send it once more; a refused one may hold anything."""
+    body = by_right_names(body)
+    params = body.get("params")
+    params = params if isinstance(params, Mapping) else {}
+    texts = {name: text_of(body.get(name)) for name in FIELDS} | {name: text_of(params.get(name)) for name in PARAMS}
+    by_shell = isinstance(params.get("shell"), str)
+    texts["program"] = params["shell"] if by_shell else as_typed(params.get("argv"))
+    typed = [name for name in PAIRS if _can_be_lines(params.get(name))]
+    for name in typed:
+        texts[name] = "\n".join(f"{key}={value}" for key, value in params[name].items())
+    return Values(
+        texts, nvlink_required=body.get("nvlink_required") is True, torchrun=params.get("torchrun") is True,
+        reads=SH if by_shell else LINE,
+        rest=rest_of(body, (*FIELDS, "nvlink_required"), (*PARAMS, *typed, "argv", "shell", "torchrun")),
+    )  # fmt: skip
+
+
+def _can_be_lines(given: Any) -> bool:
+    """Whether these names and texts are read back from lines as they are."""
+    pairs = given.items() if isinstance(given, Mapping) else [(None, None)]
+    return all(isinstance(value, str) and "\n" not in value and "=" not in str(name) for name, value in pairs)
+
+
+def faults(values: Values) -> tuple[dict[str, str], ...]:
+    """What is wrong with what was typed before there is a body of it: words, lines, numbers that can't be read."""
+    found = [_fault("program", message) for message in program_faults(values.texts.get("program", ""), values.reads)]
+    for name, like in PAIRS.items():
+        seen: set[str] = set()
+        for key, given, value in _pairs(values.texts.get(name, "")):
+            if not given or not key:
+                line = f"{key}{given}{value}"[:60]
+                found.append(_fault(name, f"each line is a name, = and what it is, like {like}; {line!r} is not"))
+            elif key in seen:
+                found.append(_fault(name, f"{key[:80]} is there twice; give it once"))
+            seen.add(key)
+    if values.torchrun and values.reads == SH:
+        found.append(
+            _fault("torchrun", "torchrun starts a Python script, not a line of sh: choose another reading above")
+        )
+    return tuple(found)
+
+
+def _fault(name: str, message: str) -> dict[str, str]:
+    return {"field": name, "message": message}
+
+
+def body_of(values: Values) -> dict[str, Any]:
+    """The body that ``POST /api/v1/jobs/`` would take. What can't be read is left as typed, for the check to name."""
+    texts = {name: text.strip() for name, text in values.texts.items()}
+    program = values.texts.get("program", "")
+    params: dict[str, Any] = (
+        {"shell": program.strip()} if values.reads == SH else {"argv": words(program, values.reads)}
+    )
+    params |= {name: _whole(texts[name]) if name in WHOLE else texts[name] for name in PARAMS if texts.get(name)}
+    for name in PAIRS:
+        pairs = {key: value for key, given, value in _pairs(values.texts.get(name, "")) if given and key}
+        if pairs:
+            params[name] = pairs if name == "env" else {key: value.strip() for key, value in pairs.items()}
+    if values.torchrun:
+        params["torchrun"] = True
+    body = fields_of(values.texts, FIELDS)
+    return with_rest({"kind": KIND, **body, "nvlink_required": values.nvlink_required, "params": params}, values.rest)
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str, str]]:
+    """(name, "=" or nothing, value) of each line that says anything."""
+    for line in text.split("\n"):
+        if line.strip():
+            name, given, value = line.partition("=")
+            yield name.strip(), given, value
+
+
+def _whole(text: str) -> Any:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
+
+
+def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
+    """The same values with every error beside the field it is about; the rest at the top (``""``)."""
+    return replace(values, errors=placed(({**error, "message": _in_words(error)} for error in errors), place))
+
+
+def _in_words(error: Mapping[str, Any]) -> str:
+    """The message with the parameter it is about called as the form calls it."""
+    name, message = str(error["field"]).removeprefix("params.").split(".")[0], str(error["message"])
+    if message.startswith(f"{name} "):
+        message = f"{label(name)}{message[len(name) :]}"
+    return message.replace(" of argv ", " of the program ")
+
+
+def place(name: str) -> str:
+    """The field of the form for a field of the body; "" for one that the form has not."""
+    whole, _, inner = name.partition(".")
+    if whole == "params" and inner:
+        whole = inner.split(".")[0]
+    whole = {**form_fields.ELSEWHERE, "argv": "program", "shell": "program", "params": "program"}.get(whole, whole)
+    return whole if whole in (*TEXTS, "nvlink_required", "torchrun") else ""

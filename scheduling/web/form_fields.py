@@ -1,0 +1,89 @@
+"""What do the forms of all kinds share? Texts that become fields of the body, and errors beside what was typed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from django.http import QueryDict
+
+from scheduling.core.fields import ALIASES
+from scheduling.web.job_words import asked
+from scheduling.web.people_words import said
+
+SHARED = (
+    "name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "purpose", "retries",
+)  # fmt: skip
+ELSEWHERE = {"allow_span": "gpu_count", "gpus_per_node": "gpu_count", "nvlink_exclusive": "nvlink_required"}
+# What a job's parameters say when nobody has asked for anything else.
+UNSAID = {"seed": 0, "normalize": True}
+MAX_REST = 50_000
+
+
+def fields_of(texts: Mapping[str, str], names: Iterable[str] = SHARED) -> dict[str, Any]:
+    """The fields of the body that were filled, without the space around them; a name is told as it was typed."""
+    filled = {name: texts[name] for name in names if texts.get(name, "").strip()}
+    return {name: text if name == "name" else text.strip() for name, text in filled.items()}
+
+
+def by_right_names(body: Mapping[str, Any]) -> dict[str, Any]:
+    """An earlier job's body with every field under its own name, those that say nothing left out."""
+    return {ALIASES.get(name, name): value for name, value in body.items() if value is not None}
+
+
+def text_of(value: Any) -> str:
+    """A value of an earlier body as it is typed; a refused one may hold anything."""
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def rest_of(body: Mapping[str, Any], fields: Collection[str], params: Collection[str]) -> dict[str, Any]:
+    """What of an earlier job's body the form has no field for: it is sent along as it is, or not at all."""
+    given = body.get("params")
+    inner = {name: value for name, value in given.items() if name not in params and UNSAID.get(name) != value
+             and value is not None} if isinstance(given, Mapping) else {}  # fmt: skip
+    rest = {name: value for name, value in body.items() if name not in (*fields, "kind", "params")}
+    return {**rest, **({"params": inner} if inner else {})}
+
+
+def posted_rest(form: QueryDict) -> dict[str, Any]:
+    """The rest as the form sent it back; nothing when its reader wants it left out or it is none of ours."""
+    text = form.get("rest", "")
+    if form.get("drop_rest") == "on" or not text or len(text) > MAX_REST:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def with_rest(body: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with what the form has no field for; what was typed counts where both say something."""
+    inner = rest.get("params")
+    params = {**(inner if isinstance(inner, Mapping) else {}), **body["params"]}
+    return {**rest, **body, "params": params}
+
+
+def rest_rows(rest: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The rest as people read it."""
+    inner = rest.get("params")
+    return asked({**rest, "params": inner if isinstance(inner, Mapping) else {}}, {})
+
+
+def placed(errors: Iterable[Mapping[str, Any]], place: Callable[[str], str]) -> dict[str, list[str]]:
+    """The errors in the words of the form by the field that ``place`` puts them beside, ``""`` for the top."""
+    found: dict[str, list[str]] = {}
+    for error in errors:
+        found.setdefault(place(str(error["field"])), []).append(said(str(error["message"])))
+    return found
+
+
+def number(text: str) -> Any:
+    """The number, or the text when it is none, for the check to name."""
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return value if math.isfinite(value) else text  # JSON has no other numbers
