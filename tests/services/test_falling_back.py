@@ -43,7 +43,7 @@ class Life:
 
     def saves(self, step: int | None, *, tell: bool = True) -> str:
         """A checkpoint at that step is in the store, and with ``tell`` the job's."""
-        content = f"{self.run.attempt} {step}".encode()
+        content = f"{Attempt.objects.get(pk=self.run.attempt).number} {step}".encode()
         owner = artifacts.Owner(node="n1", attempt=self.run.attempt, epoch=self.run.epoch)
         sha = hashlib.sha256(content).hexdigest()
         files = [{"path": "experiment.json", "size": len(content), "sha256": sha}]

@@ -137,7 +137,10 @@ def test_the_admin_sets_it_and_rest_shows_it():
     assert client.login(username="admin", password=b.PASSWORD)
     form = {"name": "merge", "weight": "2", "order": "0", "default_level": "Normal", "default_max_duration_s": "14400",
             "max_duration_cap_s": "604800", "grace_s": "120", "never_without_checkpoint": "on",
-            "levels-TOTAL_FORMS": "0", "levels-INITIAL_FORMS": "0"}  # fmt: skip
+            "levels-TOTAL_FORMS": "4", "levels-INITIAL_FORMS": "4"}  # fmt: skip
+    for n, level in enumerate(queue.levels.all()):
+        row = {"id": level.pk, "queue": queue.pk, "name": level.name, "value": level.value}
+        form |= {f"levels-{n}-{field}": value for field, value in row.items()}
     answer = client.post(f"/admin/scheduling/queue/{queue.pk}/change/", form)
     assert answer.status_code == 302
     shown = {each["name"]: each["never_without_checkpoint"] for each in client.get("/api/v1/queues/").json()["results"]}
