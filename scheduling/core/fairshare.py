@@ -100,11 +100,7 @@ class FairShare:
     def move(self, now_ms: int) -> None:
         """The ledgers are read at ``now_ms`` from now on."""
         clock = self.clock
-        if self._this_cycle:
-            for run in self._this_cycle:
-                self._stop_ending(run)
-            self._this_cycle.clear()
-        elif clock.now_ms == now_ms:
+        if not self.forget_planned() and clock.now_ms == now_ms:
             return
         if clock.move(now_ms):
             for entity in self._entities():
@@ -118,6 +114,15 @@ class FairShare:
             end, _, run = heapq.heappop(ends)
             if run.end_ms == end:
                 self._stop_ending(run)
+
+    def forget_planned(self) -> bool:
+        """What the last cycle started counts by what it uses from now on; False where it started nothing."""
+        if not self._this_cycle:
+            return False
+        for run in self._this_cycle:
+            self._stop_ending(run)
+        self._this_cycle.clear()
+        return True
 
     def join(self, owner: Owner) -> bool:
         """A job of ``owner`` waits or runs; True when targets moved."""

@@ -87,6 +87,7 @@ class Scheduler:
         Then a cycle may be left out: it fits nowhere as things are, and the reservations of its level are taken by
         jobs ahead of it.
         """
+        self.share.forget_planned()
         moved = self.share.join(job.owner)
         if job.start_by_ms is not None:
             heapq.heappush(self.start_by, (job.start_by_ms, job.id))

@@ -52,7 +52,8 @@ def test_property_16_a_scheduler_that_is_kept_decides_what_one_built_anew_decide
 @pytest.mark.parametrize("taste", TASTES)
 def test_a_submission_that_is_said_to_change_nothing_changes_nothing(taste):
     skipped = 0
-    for seed in range(12 * DEEP):
+    # In the last one a job comes right after its project has started something, which does not count as planned then.
+    for seed in [*range(12 * DEEP), 292]:
         twins = Twins(Random(seed), TASTES[taste])
         for _ in range(4):
             twins.step()
