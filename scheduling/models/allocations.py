@@ -37,7 +37,7 @@ class Attempt(models.Model):
     log_bytes = models.PositiveBigIntegerField(default=0)
 
     class Meta:
-        ordering = ["job", "number"]
+        ordering = ["job_id", "number"]
         indexes = [
             models.Index(fields=["ended_at"], name="attempt_by_end"),
             models.Index(fields=["ended_at"], condition=Q(why="preempt"), name="attempt_evicted"),
@@ -74,7 +74,7 @@ class AttemptNode(models.Model):
     end = models.JSONField(default=dict, help_text="how it ended")
 
     class Meta:
-        ordering = ["attempt", "rank"]
+        ordering = ["attempt_id", "rank"]
         constraints = [
             models.UniqueConstraint(fields=["attempt", "node"], name="one_part_per_node"),
             models.UniqueConstraint(fields=["attempt", "rank"], name="one_part_per_rank"),
@@ -98,7 +98,7 @@ class Allocation(models.Model):
     billing = models.FloatField(default=1.0)
 
     class Meta:
-        ordering = ["attempt", "gpu"]
+        ordering = ["attempt_id", "gpu_id"]
         indexes = [models.Index(fields=["released_at"], name="allocation_by_release")]
         constraints = [
             models.UniqueConstraint(
@@ -147,7 +147,7 @@ class LogChunk(models.Model):
     text = models.TextField()
 
     class Meta:
-        ordering = ["attempt", "rank", "offset"]
+        ordering = ["attempt_id", "rank", "offset"]
         constraints = [models.UniqueConstraint(fields=["attempt", "rank", "offset"], name="one_log_chunk_per_offset")]
 
     def __str__(self) -> str:
@@ -163,7 +163,7 @@ class MetricPoint(models.Model):
     value = models.FloatField()
 
     class Meta:
-        ordering = ["attempt", "name", "step"]
+        ordering = ["attempt_id", "name", "step"]
         constraints = [models.UniqueConstraint(fields=["attempt", "name", "step"], name="one_metric_value_per_step")]
 
     def __str__(self) -> str:

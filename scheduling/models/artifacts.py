@@ -60,7 +60,7 @@ class ArtifactParent(models.Model):
     role = models.CharField(max_length=40)
 
     class Meta:
-        ordering = ["child", "role"]
+        ordering = ["child_id", "role"]
         constraints = [models.UniqueConstraint(fields=["child", "parent", "role"], name="one_parent_per_role")]
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class JobOutput(models.Model):
     name = models.CharField(max_length=100)
 
     class Meta:
-        ordering = ["job", "name"]
+        ordering = ["job_id", "name"]
         constraints = [models.UniqueConstraint(fields=["job", "name"], name="one_output_of_a_name_per_job")]
 
     def __str__(self) -> str:

@@ -69,7 +69,7 @@ class PreemptionRule(models.Model):
     history = HistoricalRecords()
 
     class Meta:
-        ordering = ["preemptor", "victim"]
+        ordering = ["preemptor_id", "victim_id"]
         constraints = [
             models.UniqueConstraint(fields=["preemptor", "victim"], name="one_preemption_rule_per_pair"),
             models.CheckConstraint(

@@ -80,7 +80,7 @@ class Gpu(models.Model):
     version = models.PositiveBigIntegerField(default=1)
 
     class Meta:
-        ordering = ["node", "index"]
+        ordering = ["node_id", "index"]
         constraints = [models.CheckConstraint(condition=models.Q(memory_mib__gte=1), name="gpu_has_memory")]
 
     def __str__(self) -> str:

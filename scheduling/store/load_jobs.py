@@ -134,7 +134,7 @@ def live(now: datetime, ids: Ids = None) -> tuple[LiveAttempt, ...]:
     held: dict[UUID, list[tuple[str, float]]] = defaultdict(list)
     parts: dict[UUID, list[_Part]] = defaultdict(list)
     allocated = _only(Allocation.objects.filter(released_at__isnull=True), "attempt__job_id", ids)
-    for attempt, uuid, billing in allocated.values_list("attempt_id", "gpu__uuid", "billing"):
+    for attempt, uuid, billing in allocated.order_by("gpu__uuid").values_list("attempt_id", "gpu__uuid", "billing"):
         held[attempt].append((uuid, billing))
     said = ("nodes__claimed_at", "nodes__ready_at", "nodes__ended_at")
     nodes = running.filter(nodes__isnull=False).values_list("id", "nodes__node__name", *said)

@@ -35,7 +35,7 @@ def pool_of() -> Pool:
         CoreGpu(
             g.uuid, g.node.name, g.index, g.model, g.memory_mib, g.nvlink_group_id, GpuState(g.state), _labels(g.labels)
         )
-        for g in Gpu.objects.select_related("node")
+        for g in Gpu.objects.select_related("node").order_by("node__name", "index")
     )
     return Pool(tuple(nodes), tuple(gpus))
 

@@ -42,7 +42,9 @@ def full(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """The same jobs with what :func:`as_dict` needs, in a fixed number of queries."""
     newest = Attempt.objects.select_related("evicted_for__level", "evicted_for__queue").order_by("number")
     newest = newest.prefetch_related(
-        Prefetch("allocations", Allocation.objects.select_related("gpu__node")),
+        Prefetch(
+            "allocations", Allocation.objects.select_related("gpu__node").order_by("gpu__node__name", "gpu__index")
+        ),
         Prefetch("nodes", AttemptNode.objects.select_related("node").order_by("rank")),
     )
     return jobs.prefetch_related(
