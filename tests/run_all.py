@@ -25,8 +25,29 @@ from tests import throwaway
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 DATABASE_TESTS = [
-    # The doors' tests that list, search, page and wait; their others meet no query that these and the services' don't.
-    *("tests/store", "tests/services", "tests/feed"),
+    # Constraints, locks, races, texts and numbers, and the way of a job through all of it: where databases differ. The
+    # other tests of services and doors decide in Python what these queries have read.
+    *("tests/store", "tests/feed"),
+    *(
+        f"tests/services/test_{name}.py"
+        for name in (
+            "bells",
+            "cancel_at_every_step",
+            "crowds",
+            "database_away",
+            "gangs",
+            "kept",
+            "life_of_a_job",
+            "logs",
+            "outages",
+            "refused_starts",
+            "registration",
+            "retry",
+            "submission",
+            "upkeep",
+            "uploads",
+        )
+    ),
     *(f"tests/api/test_{name}.py" for name in ("jobs", "artifacts", "pool", "nodes", "wait", "plan", "access")),
     *("tests/checker/test_program.py", "tests/site/test_commands.py"),
 ]
