@@ -177,14 +177,14 @@ class Held:
         return [Spare(self.ref)]
 
     def kill(self, why: str, now: float) -> list[Command]:
-        """End it now. A job that was not asked before counts as asked for ``why``."""
+        """End it now. One that was not asked before, or was let run on since, counts as asked for ``why``."""
         if self.phase not in ALIVE:
             return self.ask_stop(why, now, kill_at=now)
         if self.killed:
             return []
         self.killed = True
-        if self.stop is None:
-            self.stop = StopAsked(why, now, now)
+        if self.stop is None or self.spared:
+            self.stop, self.spared = StopAsked(why, now, now), False
         return [Kill(self.ref)]
 
     def drop(self) -> list[Command]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.workers.agent.server import launch_of
 from tests.workers.agent.world import (
     REF,
@@ -128,6 +130,25 @@ def test_a_spared_job_that_comes_to_its_end_has_succeeded() -> None:
     ring(world)
     world.beat(run())
     assert of(world.ends(Exit(0)), m.StoreFinished)[0].report["outcome"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("why", "outcome"), [("cancel", "CANCELLED"), ("health", "PREEMPTED"), ("time_limit", "TIMED_OUT")]
+)
+def test_a_spared_job_that_is_killed_later_ends_by_what_it_was_killed_for(why: str, outcome: str) -> None:
+    world = World().running(grace_s=5.0)
+    ring(world)
+    world.beat(stop("preempt", grace_s=5.0))
+    ring(world)
+    world.beat(run())
+    world.now += 10.0  # longer than its grace
+    ring(world)
+    world.beat(stop(why, action="kill"))
+    assert world.count(m.Kill) == [m.Kill(REF)]
+    world.ends(Exit(signal=9, cause="kill", at=world.now))
+    if world.count(m.Publish):
+        world.tell(m.Published(REF))
+    assert [(c.report["outcome"], c.report["why"]) for c in world.count(m.StoreFinished)] == [(outcome, why)]
 
 
 def test_a_stop_before_the_start_ends_the_attempt_without_running_it() -> None:
