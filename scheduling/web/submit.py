@@ -30,7 +30,6 @@ from workers.catalog import DTYPES, KINDS, STRATEGIES
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
 
 MAX_KEY = 100
-MAX_OFFERED = 200  # artifacts in a list to choose from
 FORMS: Mapping[str, ModuleType] = {form.KIND: form for form in (merge_form, command_form)}
 ADDRESSES = {merge_form.KIND: "submit", command_form.KIND: "submit-command"}
 
@@ -145,7 +144,7 @@ def _choices(kind: str, actor: Actor, values: Any) -> dict[str, object]:
     if kind == merge_form.KIND:
         models = pages.models_to_merge(actor)
         return {"models": models, "strategies": STRATEGIES.values(), "dtypes": DTYPES}
-    artifacts = pages.artifact_page(actor, kind="", project="", q="", after="", size=MAX_OFFERED).rows
+    artifacts = pages.artifacts_to_work_on(actor)
     chosen = values.texts.get("files", "")
     return {
         "artifacts": artifacts,

@@ -243,3 +243,9 @@ def test_a_merge_keeps_what_its_form_has_no_field_for_too(lab):
     html = text(browser().get(f"/jobs/new/?from={job}"))
     rest = entities.unescape(re.search(r'name="rest" value="([^"]*)"', html).group(1))
     assert rest == '{"group": "g", "params": {"seed": 7}}'
+
+
+def test_the_working_files_offered_are_not_other_jobs_checkpoints(lab):
+    b.artifact(lab.who["alice"], "kept-state", {"experiment.json": b"{}"}, kind="checkpoint")
+    page = text(browser().get(FORM))
+    assert (">code (" in page, "kept-state" in page) == (True, False)

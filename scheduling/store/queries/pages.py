@@ -55,6 +55,11 @@ def artifact_page(actor: Actor, *, kind: str, project: str, q: str, after: str, 
     return Page(shown, _cursor(found[size - 1], "created_at") if len(found) > size else "")
 
 
+def artifacts_to_work_on(actor: Actor, limit: int = 200) -> list[dict[str, Any]]:
+    """What this person may give a program to work on, newest first; checkpoints are for the jobs that made them."""
+    return [artifacts.as_dict(a) for a in artifacts.filtered(actor).exclude(kind="checkpoint")[:limit]]
+
+
 def models_to_merge(actor: Actor, limit: int = 500) -> list[dict[str, Any]]:
     """The models this person may merge, newest first."""
     rows = artifacts.filtered(actor, kind="model").filter(corrupt=False)[:limit]
