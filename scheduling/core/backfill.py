@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.core.bookings import Bookings
+from scheduling.core.bookings import NEVER, Bookings
 from scheduling.core.placement import find, fits, is_told_by_counts
 from scheduling.core.room import Room, Wanted
 
@@ -13,7 +13,8 @@ def longest_now(room: Room, bookings: Bookings, wanted: Wanted, project: str) ->
     The longer a job, the more promises block it, in the order of their starts: so fit is a step function, and no
     more places are looked for than there are promises.
     """
-    count = 0 if bookings.are_none else len(bookings.blocking(project))
+    listed = bookings.blocking(project)
+    count = len(listed)
     told = is_told_by_counts(room, wanted)
     if count and not told and find(room, wanted) is None:
         return 0
@@ -21,5 +22,5 @@ def longest_now(room: Room, bookings: Bookings, wanted: Wanted, project: str) ->
     for place in range(count, -1, -1):
         pins = bookings.first_pins(project, place)
         if fits(room, wanted, pins) if view is None else view.has_place(need, nvlink=nvlink, pins=pins):
-            return max(0, bookings.longest(project, place))
+            return NEVER if place == count else max(0, listed[place].start_ms - bookings.now_ms)
     return 0

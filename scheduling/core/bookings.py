@@ -45,7 +45,7 @@ class Bookings:
         self._node_of, self.now_ms = node_of, now_ms
         self._windows = [window for window in windows if window.end_ms > now_ms] if windows else windows
         self.reservations: list[Booking] = []
-        self.by_project = bool(self._windows) and any(window.project is not None for window in self._windows)
+        self.by_project = bool(windows) and any(window.project is not None for window in self._windows)
         self._lists: dict[str, list[Booking]] = {}
         self._pins: dict[tuple[str, int], Pins] = {}  # by how many of the promises
         self._pins_until: dict[tuple[str, int], Pins] = {}  # by duration
@@ -75,8 +75,10 @@ class Bookings:
         self._changed()
 
     def _changed(self) -> None:
-        self._pins.clear()
-        self._pins_until.clear()
+        if self._pins:
+            self._pins.clear()
+        if self._pins_until:
+            self._pins_until.clear()
 
     def windows_for(self, project: str) -> list[Booking]:
         """The windows that close GPUs to this project's jobs, by their start."""
@@ -86,18 +88,18 @@ class Bookings:
 
     def blocking(self, project: str) -> list[Booking]:
         """Every promise that may block a job of the project, the earliest first."""
+        if not self._windows and not self.reservations:
+            return []
         key = project if self.by_project else ""
         found = self._lists.get(key)
         if found is None:
-            if not self._windows and not self.reservations:
-                return []
             windows = [each for each in self._windows if each.project is None or each.project != project]
             found = self._lists[key] = sorted([*windows, *self.reservations], key=_by_start)
         return found
 
     def pins(self, project: str, duration_ms: int) -> Pins:
         """What a job of this project and duration must leave out if it starts now."""
-        if self.are_none:
+        if not self.reservations and not self._windows:
             return NO_PINS
         key = (project if self.by_project else "", duration_ms)
         pins = self._pins_until.get(key)
@@ -107,19 +109,11 @@ class Bookings:
             if duration_ms < NEVER:
                 while count and listed[count - 1].start_ms >= end:
                     count -= 1
-            pins = self._pins_until[key] = self._first(project, count)
+            pins = self._pins_until[key] = self.first_pins(project, count)
         return pins
-
-    def longest(self, project: str, place: int) -> int:
-        """The longest duration that is blocked by no more than the first ``place`` promises."""
-        listed = self.blocking(project)
-        return listed[place].start_ms - self.now_ms if place < len(listed) else NEVER
 
     def first_pins(self, project: str, count: int) -> Pins:
         """What the first ``count`` promises leave out."""
-        return self._first(project, count)
-
-    def _first(self, project: str, count: int) -> Pins:
         if count == 0:
             return NO_PINS
         if count == 1:

@@ -64,7 +64,8 @@ class Cycle:
             scheduler.orphaned.clear()
         if scheduler.sleeping:
             scheduler.wake(now)
-        scheduler.overdue(now)
+        if scheduler.ends and scheduler.ends[0][0] <= now:
+            scheduler.overdue(now)
         if scheduler.nominees:
             for nominee in sorted(scheduler.nominees.values(), key=lambda each: (-each.queued.level, each.queued)):
                 go_on(self, nominee)
@@ -84,7 +85,7 @@ class Cycle:
             nominations=tuple(self.nominations),
             unnominations=tuple(self.unnominations),
             expired=expired,
-            reservations=tuple([promise.reservation for promise in self._promises.made]),
+            reservations=tuple([made.reservation for made in self._promises.made]) if self._promises.last else (),
             scores=self.scores,
             alarms=back.alarms,
         )
@@ -158,7 +159,7 @@ class Cycle:
         if level.may_evict:
             return Turns(sources, share, number, multi=None, aged=[])
         multi = level.multi if slots > 0 and level.multi.count else None
-        aged = [queued for queued in self.aged if queued.level == value and queued.here]
+        aged = [queued for queued in self.aged if queued.level == value and queued.here] if self.aged else []
         return Turns(sources, share, number, multi=multi, aged=aged)
 
     def _decide(self, turns: Turns, level: LevelQueue, slots: int) -> bool | None:
@@ -216,7 +217,7 @@ class Cycle:
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
         if shape.changes_itself:
             self.refresh(shape)
-        place = find(scheduler.room, shape.wanted, pins, span=self.span(queued))
+        place = find(scheduler.room, shape.wanted, pins, span=(self.now_ms, self.now_ms + queued.duration_ms))
         if place is None:
             if pins is NO_PINS:
                 shape.cycle, shape.changes, shape.fits_up_to = self.number, scheduler.changes, -1
@@ -233,7 +234,7 @@ class Cycle:
         scheduler = self.scheduler
         if self._with_scores:
             self.scores[queued.id] = scheduler.share.scores(queued.owner, queued.level)
-        promise = self._promises.of(queued)
+        promise = None if queued.promise is None else self._promises.of(queued)
         held = scheduler.start(queued, gpus, self.now_ms, nominated=nominated)
         if promise is not None:  # it was asked again since, and now it needs no reservation any more
             self._promises.drop(promise)
@@ -289,7 +290,7 @@ class Cycle:
             self.refresh(shape)
         shape.cycle, shape.changes = self.number, self.scheduler.changes
         room, wanted = self.scheduler.room, shape.wanted
-        if is_out_of_question(room, wanted):
+        if wanted.count > room.free_count or is_out_of_question(room, wanted):
             if not shape.changes_itself:
                 shape.shut = room.opened
             found = -1
@@ -382,9 +383,10 @@ class Cycle:
                 return False
             if rank_key(queued.job, scheduler.share) < rank_key(holders[slots - 1].job, scheduler.share):
                 return False
-        if not fits(scheduler.room, shape.wanted):
+        if shape.shut == scheduler.room.opened or not fits(scheduler.room, shape.wanted):
             return True
-        if not scheduler.windows and not any(made.queued.level >= queued.level for made in self._promises.made):
+        made = self._promises.made
+        if not scheduler.windows and (not made or not any(each.queued.level >= queued.level for each in made)):
             return False
         # What was promised to lower levels is found anew after its turn, so it does not stand in its way.
         pins = self.bookings_above(queued.level).pins(queued.owner[1], queued.duration_ms)

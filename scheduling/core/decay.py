@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+_LN_2 = math.log(2.0)
+
 
 def decay(gpu_ms: float, elapsed_ms: int, half_life_ms: int) -> float:
     """``gpu_ms`` after ``elapsed_ms``: halved every ``half_life_ms``; a half-life of 0 never decays."""
@@ -22,7 +24,7 @@ def interval(weight: float, start_ms: int, end_ms: int, at_ms: int, *, half_life
         return 0.0
     if half_life_ms <= 0:
         return weight * (end_ms - start_ms)
-    scale = half_life_ms / math.log(2.0)
+    scale = half_life_ms / _LN_2
     return (
         weight * scale * float(2.0 ** (-(at_ms - end_ms) / half_life_ms) - 2.0 ** (-(at_ms - start_ms) / half_life_ms))
     )

@@ -9,13 +9,13 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Objects made between two searches of the youngest: a hundredth of what a large simulation makes.
-SELDOM = 200_000
+# Objects made between two searches of the youngest: a fiftieth of what a large simulation makes.
+SELDOM = 1_000_000
 
 
 @contextmanager
 def searched_seldom() -> Iterator[None]:
-    """Within it the youngest objects are searched once in 200,000 made, and not in 700 as Python has it by itself."""
+    """Within it the youngest objects are searched once in a million made, and not in 700 as Python has it by itself."""
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], SELDOM) if before[0] else 0, *before[1:])  # 0: somebody has turned it off
     try:

@@ -85,8 +85,11 @@ class Inventory:
 
     def cells_of_gpus(self, gpus: list[int]) -> dict[int, int]:
         """The GPUs as a mask per cell."""
-        masks: dict[int, int] = {}
         cell_of, first = self.cell_of, self.first
+        if len(gpus) == 1:
+            cell = cell_of[gpus[0]]
+            return {cell: 1 << gpus[0] - first[cell]}
+        masks: dict[int, int] = {}
         last, mask = -1, 0
         for gpu in gpus:  # those of a cell mostly stand together
             cell = cell_of[gpu]
@@ -114,6 +117,8 @@ class Inventory:
     def names(self, gpus: list[int]) -> tuple[str, ...]:
         """The UUIDs of GPUs given by index."""
         uuids = self.uuids
+        if len(gpus) == 1:
+            return (uuids[gpus[0]],)
         return tuple([uuids[gpu] for gpu in gpus])
 
     def nodes_of(self, gpus: list[int]) -> tuple[str, ...]:

@@ -58,17 +58,18 @@ class Order:
         return not limited or job.duration_ms <= job.shape.fits_up_to
 
     def _found(self) -> Queued | None:
+        if len(self._ranked) == 1:
+            job = self._pair(self._ranked[0][2:]).top(self)
+            if job is None:
+                self._ranked = []
+            return job
         best: tuple[float, float] | None = None
-        job: Queued | None = None
+        job = None
         empty: list[Ranked] = []
         for ranked in self._ranked:
             if best is not None and (ranked[0], ranked[1]) > best:
                 break
-            owner = ranked[2:]
-            pair = self._pairs.get(owner)
-            if pair is None:
-                pair = self._pairs[owner] = _Pair(*owner)
-            head = pair.top(self)
+            head = self._pair(ranked[2:]).top(self)
             if head is None:
                 empty.append(ranked)
             elif job is None:
@@ -78,6 +79,12 @@ class Order:
         if empty:
             self._ranked = [ranked for ranked in self._ranked if ranked not in empty]
         return job
+
+    def _pair(self, owner: tuple[str, str]) -> _Pair:
+        pair = self._pairs.get(owner)
+        if pair is None:
+            pair = self._pairs[owner] = _Pair(*owner)
+        return pair
 
     def _tie(self, job: Queued) -> tuple[float, int, str]:
         return self._share.user_ratio(job.owner[1], job.owner[2]), job.submitted_ms, job.id
@@ -175,6 +182,9 @@ class _Pair:
 def _first(lines: list[Limited], cycle: int) -> Queued | None:
     """The first job of the lines that this cycle has not decided yet."""
     found: Queued | None = None
+    if len(lines) == 1:
+        line, shape = lines[0]
+        return line.first(ENDLESS if shape is None else shape.fits_up_to, cycle)
     for line, shape in lines:
         job = line.first(ENDLESS if shape is None else shape.fits_up_to, cycle)
         if job is not None and (found is None or job < found):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.bits import places_in
 from scheduling.core.bookings import NEVER, Bookings
-from scheduling.core.forecast import Beside, Forecast, Places, Releases
+from scheduling.core.forecast import NODE, Beside, Forecast, Places, Releases
 from scheduling.core.view import View
 
 if TYPE_CHECKING:
@@ -31,15 +31,17 @@ class Outlook:
         "releases",
     )
 
-    def __init__(self, releases: Releases, bookings: Bookings, asked: Asked) -> None:
+    def __init__(self, releases: Releases, bookings: Bookings, asked: Asked, *, before: Outlook | None = None) -> None:
+        """``before``: that of the same question past all promises but the last, if it is known and stands."""
         self.releases = releases
-        at, changed = releases.at, dict(asked.sooner)
+        at, changed = releases.at, dict(asked.sooner if before is None else before._changed)
+        promises = bookings.reservations if before is None else bookings.reservations[-1:]
         for gpu, instant in asked.sooner.items():
             changed[gpu] = min(instant, at[gpu])
         for gpu, instant in asked.later.items():
             if changed.get(gpu, at[gpu]) < instant:
                 changed[gpu] = instant
-        for booking in bookings.reservations:
+        for booking in promises:
             end = booking.end_ms
             for gpu in booking.gpus:
                 if changed.get(gpu, at[gpu]) < end:
@@ -50,15 +52,21 @@ class Outlook:
                 instant = changed.get(gpu, at[gpu])
                 if instant < end and max(instant, bookings.now_ms) + duration > start:
                     changed[gpu] = end
-        self._changed = changed  # by GPU, where it may differ from the releases
-        cells = set[int]().union(*[booking.cells for booking in bookings.reservations])
+        self._changed: dict[int, int] = changed  # by GPU, where it may differ from the releases
+        cells = set[int]() if before is None else before._cells
+        cells = cells.union(*[booking.cells for booking in promises])
         if asked.sooner or asked.later or bookings.are_windows:
             cells.update(releases.inventory.cells_of_gpus(list(changed)))
         node_of = releases.inventory.node_of
-        self._cells, self._nodes = cells, {node_of[cell] for cell in cells}
+        self._cells: set[int] = cells
+        self._nodes = {node_of[cell] for cell in cells}
         self._cell_bits = self._node_bits = -1  # not known yet
         self._sooner = bool(asked.sooner)
         self._instants: dict[Places, dict[int, list[int]]] = {}
+        if before is not None:
+            for places, known in before._instants.items():
+                touched = promises[0].cells if places.kind != NODE else {node_of[cell] for cell in promises[0].cells}
+                self._instants[places] = {place: known[place] for place in known if place not in touched}
         self._beside: dict[tuple[Forecast, int], Beside] = {}
         self._position = len(releases.log)
 
@@ -211,5 +219,8 @@ def outlook_of(releases: Releases, bookings: Bookings, asked: Asked) -> Outlook:
     if known is None or not known.stands():
         if len(kept) >= MAX_OUTLOOKS:
             kept.clear()
-        known = kept[key] = Outlook(releases, bookings, asked)
+        before = kept.get(key[:-1]) if key else None
+        if before is not None and not before.stands():
+            before = None
+        known = kept[key] = Outlook(releases, bookings, asked, before=before)
     return known

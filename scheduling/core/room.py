@@ -109,6 +109,13 @@ class Room:
             self.free[cell] = free ^ mask
             self.free_count -= mask.bit_count()
 
+    def are_usable(self, cells: dict[int, int]) -> bool:
+        """Whether all of these GPUs, given as a mask per cell, take work."""
+        lacking = 0
+        for cell, mask in cells.items():
+            lacking |= mask & ~self.usable[cell]
+        return not lacking
+
     def give(self, cells: dict[int, int]) -> None:
         """The GPUs are free again, those of them that are usable."""
         for cell, mask in cells.items():

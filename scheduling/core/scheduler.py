@@ -114,7 +114,7 @@ class Scheduler:
 
     def described(self, job: WaitingJob) -> Queued:
         """The job as the queue would hold it; it does not wait."""
-        if self._shapes.are_many(len(self.waiting)):
+        if self._shapes.are_many(len(self.waiting.by_id)):
             used = [each.shape for each in self.waiting.by_id.values()]
             self._shapes.keep([*used, *(nominee.queued.shape for nominee in self.nominees.values())])
         shape = self._shapes.of(job, lambda: self.usable_room)
@@ -133,8 +133,7 @@ class Scheduler:
         """Millionths of the billing weight of these GPUs together."""
         if self._weighs is not None:
             return self._weighs * len(gpus)
-        billing = self._billing
-        return sum([billing[gpu] for gpu in gpus])
+        return sum([self._billing[gpu] for gpu in gpus])
 
     def may_evict(self, job: WaitingJob) -> bool:
         """Whether the job has the right to evict others at all."""
@@ -349,7 +348,7 @@ class Scheduler:
     def _vacate(self, gpus: list[int], cells: dict[int, int]) -> None:
         """GPUs that nobody holds any more, also given by cell, are free, but for those kept for somebody."""
         inventory, room = self.inventory, self.room
-        if not self.nominees and not any(mask & ~room.usable[cell] for cell, mask in cells.items()):
+        if not self.nominees and room.are_usable(cells):
             self.releases.set(gpus, 0, self.share.clock.now_ms)
             room.give(cells)
             return

@@ -24,6 +24,7 @@ class Shapes:
 
     def __init__(self, pool: Pool, policy: Policy, *, by_project: bool) -> None:
         self._pool, self._policy, self._by_project = pool, policy, by_project
+        self._sizes = pool.inventory.memory_sizes
         self._known: dict[object, Shape] = {}
 
     def of(self, job: WaitingJob, usable_room: Callable[[], Room]) -> Shape:
@@ -31,7 +32,13 @@ class Shapes:
         request = job.request
         holds_out = request.max_wait_for_level_s is not None
         project = job.project if self._by_project else ""
-        key = (self._alike(request), job.avoid_gpus, job.avoid_nodes, job.group, project, job.id if holds_out else "")
+        # Requests are alike that the same GPUs suit: of memory counts only how many of the sizes there are suffice.
+        key = (
+            bisect_left(self._sizes, request.gpu_memory_min_mib), request.node_count, request.gpus_per_node,
+            request.nvlink_required, request.nvlink_exclusive, request.required_level, request.affinity,
+            request.remainder, request.allow_span, request.max_wait_for_level_s, request.near, request.apart,
+            job.avoid_gpus, job.avoid_nodes, job.group, project, job.id if holds_out else "",
+        )  # fmt: skip
         shape = self._known.get(key)
         if shape is None:
             shape = self._known[key] = Shape(key, self._wanted(job, usable_room))
@@ -42,15 +49,6 @@ class Shapes:
                 shape.wanted.best_rung = self._best_rung(request)
             shape.changes_itself = shape.is_grouped or shape.lax_from_ms > 0
         return shape
-
-    def _alike(self, request: ResourceRequest) -> tuple[object, ...]:
-        """Equal for requests that the same GPUs suit: of memory, only how many of the sizes there are suffice."""
-        sizes = self._pool.inventory.memory_sizes
-        return (
-            bisect_left(sizes, request.gpu_memory_min_mib), request.node_count, request.gpus_per_node,
-            request.nvlink_required, request.nvlink_exclusive, request.required_level, request.affinity,
-            request.remainder, request.allow_span, request.max_wait_for_level_s, request.near, request.apart,
-        )  # fmt: skip
 
     def are_many(self, jobs: int) -> bool:
         """Whether far more shapes are known than can be in use by so many jobs."""

@@ -57,7 +57,8 @@ class WaitingJob:
     @property
     def due_ms(self) -> int:
         """The first instant at which it may start."""
-        return max(self.eligible_at_ms, self.not_before_ms)
+        eligible, not_before = self.eligible_at_ms, self.not_before_ms
+        return eligible if eligible > not_before else not_before
 
 
 @dataclass(frozen=True, slots=True)

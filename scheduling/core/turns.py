@@ -8,8 +8,6 @@ from scheduling.core.fairshare import FairShare, Owner
 from scheduling.core.ordering import Order, Source
 from scheduling.core.waiting import Nest, Queued, Shape
 
-Place = tuple[float, float, float, int, str]
-
 
 class Turns:
     """The jobs of one level that are to be decided in this cycle, each in its turn by ``rank_key``.
@@ -27,18 +25,14 @@ class Turns:
         self._share, self._cycle, self._sources = share, cycle, sources
         self._fitting = Order(sources, share, cycle) if sources else None
         self._multi = Order([(multi, None)], share, cycle) if multi is not None else None
-        self._aged = [job for job in aged if job.judged != cycle]  # the next one is the last
-        self._rank()
-
-    def _place(self, queued: Queued) -> Place:
-        return (*self._share.ratios(queued.owner), queued.submitted_ms, queued.id)
+        self._aged = [job for job in aged if job.judged != cycle] if aged else aged  # the next one is the last
+        if len(self._aged) > 1:
+            self._rank()
 
     def _rank(self) -> None:
-        aged = self._aged
-        if len(aged) > 1:
-            ratios = self._share.ratios
-            known = {owner: ratios(owner) for owner in {job.owner: None for job in aged}}
-            aged.sort(key=lambda job: (known[job.owner], job.submitted_ms, job.id), reverse=True)
+        ratios = self._share.ratios
+        known = {owner: ratios(owner) for owner in {job.owner: None for job in self._aged}}
+        self._aged.sort(key=lambda job: (known[job.owner], job.submitted_ms, job.id), reverse=True)
 
     def next(self) -> Queued | None:
         """The job whose turn it is, or None when all are decided. It stays the same until it is."""
@@ -46,18 +40,20 @@ class Turns:
         while aged and (aged[-1].judged == self._cycle or not aged[-1].here):
             aged.pop()
         found = aged[-1] if aged else None
-        place: Place | None = None
         for order in (self._multi, self._fitting):
             job = None if order is None else order.peek()
             if job is None or job is found:
                 continue
-            if found is None:
+            if found is None or self._is_before(job, found):
                 found = job
-                continue
-            here, place = self._place(job), place or self._place(found)
-            if here < place:
-                found, place = job, here
         return found
+
+    def _is_before(self, one: Queued, other: Queued) -> bool:
+        if one.owner == other.owner:  # their ratios are equal, whatever they are
+            return one < other
+        ratios = self._share.ratios
+        here, there = ratios(one.owner), ratios(other.owner)
+        return one < other if here == there else here < there
 
     def any_fits(self, longest: Callable[[Shape], int]) -> bool:
         """Whether anything still fits, by the longest duration of a shape that may start now; else it is not asked."""
@@ -77,7 +73,8 @@ class Turns:
             self._multi.charged(owner)
         if self._fitting is not None:
             self._fitting.charged(owner)
-        self._rank()
+        if len(self._aged) > 1:
+            self._rank()
 
     def no_more_multi(self) -> None:
         """The level's reservations are made: of jobs that need several GPUs only those that fit are asked."""

@@ -65,51 +65,8 @@ class View:
         self.node_bits: list[int] = []
         for cell, mask in enumerate(eligible):
             if mask:
-                self._enter(cell)
+                self._moved(cell, 0)
         self._position = len(room.log)
-
-    def _enter(self, cell: int) -> None:
-        room = self._room
-        free = room.free[cell]
-        count = (free & self.eligible[cell]).bit_count()
-        self.count[cell] = count
-        if not count:
-            return
-        self.free += count
-        bit = 1 << cell
-        self.by_count[count] |= bit
-        if count > self._most:
-            self._most = count
-        if room.inventory.group_of[cell]:
-            self._by_group[count] |= bit
-            if count > self._most_in_group:
-                self._most_in_group = count
-        base = self._base[cell]
-        if base >= 0:
-            code = base + 2 * count + (free == room.inventory.full[cell])
-            if code in self._bits:
-                self._bits[code] |= bit
-            else:
-                self._bits[code] = bit
-                self._orders.clear()
-
-    def _leave(self, cell: int, was_free: int) -> None:
-        count = self.count[cell]
-        self.free -= count
-        bit = 1 << cell
-        by_count = self.by_count
-        by_count[count] ^= bit
-        while self._most and not by_count[self._most]:
-            self._most -= 1
-        inventory = self._room.inventory
-        if inventory.group_of[cell]:
-            by_group = self._by_group
-            by_group[count] ^= bit
-            while self._most_in_group and not by_group[self._most_in_group]:
-                self._most_in_group -= 1
-        base = self._base[cell]
-        if base >= 0:
-            self._bits[base + 2 * count + (was_free == inventory.full[cell])] ^= bit
 
     def sync(self) -> None:
         """The counts are those of the room as it is now."""
@@ -129,19 +86,37 @@ class View:
 
     def _moved(self, cell: int, was_free: int) -> None:
         """The counts of one cell are those of now; ``was_free`` they are of."""
-        if not self.eligible[cell]:
+        eligible = self.eligible[cell]
+        if not eligible:
             return
-        old = self.count[cell]
-        if old:
-            self._leave(cell, was_free)
-        self._enter(cell)
-        if self._nodes_on and self.count[cell] != old:
-            node = self._room.inventory.node_of[cell]
-            count = self.node_count[node]
+        room, bit, old, base = self._room, 1 << cell, self.count[cell], self._base[cell]
+        inventory, free = room.inventory, room.free[cell]
+        count = (free & eligible).bit_count()
+        if base >= 0:
+            bits, full = self._bits, inventory.full[cell]
+            if old:
+                bits[base + 2 * old + (was_free == full)] ^= bit
+            if count:
+                code = base + 2 * count + (free == full)
+                if code in bits:
+                    bits[code] |= bit
+                else:
+                    bits[code] = bit
+                    self._orders.clear()
+        if count == old:
+            return
+        self.count[cell] = count
+        self.free += count - old
+        self._most = _recount(self.by_count, bit, self._most, old=old, new=count)
+        if inventory.group_of[cell]:
+            self._most_in_group = _recount(self._by_group, bit, self._most_in_group, old=old, new=count)
+        if self._nodes_on:
+            node = inventory.node_of[cell]
             bit = 1 << node
-            self.node_bits[count] ^= bit
-            self.node_count[node] = count = count + self.count[cell] - old
-            self.node_bits[count] ^= bit
+            before = self.node_count[node]
+            self.node_count[node] = after = before + count - old
+            self.node_bits[before] ^= bit
+            self.node_bits[after] ^= bit
 
     def rewind(self) -> None:
         """The log was emptied: start reading it from its beginning."""
@@ -149,7 +124,8 @@ class View:
 
     def with_nodes(self) -> View:
         """The view, whose counts per node are kept from now on."""
-        self.sync()
+        if self._position != len(self._room.log):
+            self.sync()
         if not self._nodes_on:
             inventory = self._room.inventory
             self._nodes_on = True
@@ -212,9 +188,10 @@ class View:
                 best = found
         if best is None:
             return None
-        if span is None or not self._aligns or best[0][:2] != (LARGE, 0):
+        key = best[0]
+        if span is None or key[0] != LARGE or key[1] != 0 or not self._aligns:
             return best[1]
-        return self._aligned(best[0], need, nvlink=nvlink, pins=pins, claimed=claimed, span=span)
+        return self._aligned(key, need, nvlink=nvlink, pins=pins, claimed=claimed, span=span)
 
     @property
     def _aligns(self) -> bool:
@@ -227,11 +204,12 @@ class View:
         So that a cell is whole again soon. Of those that it doesn't outlast: the one with the least time between the
         two ends, then the lowest index.
         """
-        at = CLAIMED_AT[self._room.prefer]
-        bits = 0
-        for code in self._orders[(need, nvlink)].get((*best[:at], 0, *best[at + 1 :]), ()):
-            bits |= self._bits[code]
-        cells = places_in(bits & ~pins.cell_bits & (claimed if best[at] else ~claimed))
+        at, bits, all_bits = CLAIMED_AT[self._room.prefer], 0, self._bits
+        free_of_claims = (*best[:at], 0, *best[at + 1 :]) if best[at] else best
+        for code in self._orders[(need, nvlink)].get(free_of_claims, ()):
+            bits |= all_bits[code]
+        bits &= ~pins.cell_bits & (claimed if best[at] else ~claimed)
+        cells = places_in(bits)
         for cell in (*pins.cells, *self._mixed) if pins.cells or self._mixed else ():
             found = self._judge(cell, need, nvlink=nvlink, pins=pins, claimed=claimed >> cell & 1)
             if found is not None and found[0] == best:
@@ -303,6 +281,19 @@ class View:
             tier=tier_of(self._room, cell, suited, need=need), free=free, need=need, claimed=claimed,
         )  # fmt: skip
         return key, cell
+
+
+def _recount(by_count: list[int], bit: int, most: int, *, old: int, new: int) -> int:
+    """The cell of this bit has ``new`` free and no longer ``old``; returns the most that any has."""
+    if old:
+        by_count[old] ^= bit
+    if new:
+        by_count[new] |= bit
+        if new > most:
+            return new
+    while most and not by_count[most]:
+        most -= 1
+    return most
 
 
 def tier_of(room: Room, cell: int, mask: int, *, need: int) -> int:

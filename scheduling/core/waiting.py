@@ -72,7 +72,8 @@ class Queued:
         self.promise: Promise | None = None  # its last reservation
 
     def __lt__(self, other: Queued) -> bool:
-        return (self.submitted_ms, self.id) < (other.submitted_ms, other.id)
+        mine, its = self.submitted_ms, other.submitted_ms
+        return mine < its or (mine == its and self.id < other.id)
 
 
 def _stand(jobs: list[Queued], job: Queued) -> None:

@@ -11,10 +11,10 @@ from scheduling.core.resources import ResourceRequest, Shape
 from scheduling.core.snapshot import LiveAttempt, Snapshot
 from scheduling.simulation.outcome import Fate, JobOutcome
 from scheduling.simulation.rejection import Rejection, rejection
-from scheduling.simulation.run import Run, Stage
+from scheduling.simulation.run import QUEUED, RUNNING, SAVING, Run
 from scheduling.simulation.runtime import Runtime, SimJob
 
-LIVE = (Stage.RUNNING, Stage.SAVING)
+LIVE = (RUNNING, SAVING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ def opening(begin: Snapshot, jobs: Iterable[SimJob], runtime: Runtime, *, restor
         if attempt is not None:
             _take_over(run, attempt, begin, restore_s=restore_s)
         elif run.id in waiting:
-            run.waiting, run.stage = waiting[run.id], Stage.QUEUED
+            run.waiting, run.stage = waiting[run.id], QUEUED
         runs.append(run)
     snapshot = replace(
         begin,
-        waiting=tuple(run.waiting for run in runs if run.stage is Stage.QUEUED),
+        waiting=tuple(run.waiting for run in runs if run.stage == QUEUED),
         live=tuple(live[run.id] for run in runs if run.stage in LIVE),
     )
     return Opening(tuple(runs), tuple(rejected), projects, snapshot)
@@ -86,7 +86,7 @@ def _take_over(run: Run, attempt: LiveAttempt, begin: Snapshot, *, restore_s: in
         return
     run.start(begin.now_ms, attempt.gpus, attempt.nodes)
     if attempt.state is JobState.PREEMPTING:
-        run.stage = Stage.SAVING
+        run.stage = SAVING
         run.preemptions += 1  # which was decided before the beginning
     elif attempt.state is JobState.CANCELLING:
         run.left_ms = 0

@@ -86,6 +86,8 @@ class ShareMeter:
             return sum(wanted) / (2 * whole) if whole else 0.0
         if not self.capacity:
             return 0.0
+        if len(held) == 1 and self._even:  # whoever is alone is due all there is
+            return abs(held[0] - self.capacity) / (2 * self.capacity)
         demands = list(map(add, held, wanted))
         dues: Iterable[float] = demands
         level = math.inf

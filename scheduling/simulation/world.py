@@ -19,7 +19,7 @@ from scheduling.core.snapshot import Snapshot, WaitingJob
 from scheduling.simulation.faults import Fault, check_known, with_faults, working_gpus
 from scheduling.simulation.opening import LIVE, Opening, opening
 from scheduling.simulation.outcome import Fate, Happening, Outcome
-from scheduling.simulation.run import Run, Stage
+from scheduling.simulation.run import COMING, OVER, QUEUED, SAVING, Run
 from scheduling.simulation.runtime import Runtime, SimJob, recorded
 from scheduling.simulation.sharing import ShareMeter
 
@@ -101,10 +101,10 @@ class _World:
         self.last_ms = max((run.arrives_ms for run in self.runs), default=begin.now_ms)
         self.meter = ShareMeter(start.projects, self.policy.project_weights, working_gpus(begin.pool))
         self.meter.last_ms = self.now_ms = begin.now_ms
-        self.queue = {run.id: run for run in self.runs if run.stage is Stage.QUEUED}
+        self.queue = {run.id: run for run in self.runs if run.stage == QUEUED}
         self.live = {run.id: run for run in self.runs if run.stage in LIVE}
         # The next one to come is the last of the list.
-        self.coming = [run for run in reversed(self.runs) if run.stage is Stage.COMING]
+        self.coming = [run for run in reversed(self.runs) if run.stage == COMING]
         self._foresee()
         self.planner = make(begin)
         self.planner.assume_saved = self.planner.only_starts = True
@@ -124,7 +124,7 @@ class _World:
             heappush(self.heap, (max(nomination.deadline_ms, self.now_ms), WAKE, ANYHOW, 0))
         for run in self.live.values():
             self.meter.held[run.entity] += len(run.gpus)
-            saving = run.stage is Stage.SAVING
+            saving = run.stage == SAVING
             at = self.now_ms + (self.save_ms if saving else run.left_ms)
             heappush(self.heap, (at, SAVED if saving else FINISH, run.index, run.token))
         for place, fault in enumerate(self.faults):
@@ -135,7 +135,12 @@ class _World:
     def play(self, until_ms: int | None) -> Outcome:
         """Goes from instant to instant until nothing is foreseen, and tells what happened."""
         heap, coming, queue, meter = self.heap, self.coming, self.queue, self.meter
-        while (now := self._next_instant()) is not None and (until_ms is None or now <= until_ms):
+        while heap or coming:
+            now = heap[0][0] if heap else coming[-1].arrives_ms
+            if coming and coming[-1].arrives_ms < now:
+                now = coming[-1].arrives_ms
+            if until_ms is not None and now > until_ms:
+                break
             meter.advance(now, len(queue))
             self.now_ms = now
             changed = False
@@ -151,15 +156,8 @@ class _World:
             self.now_ms = until_ms
         return self._outcome()
 
-    def _next_instant(self) -> int | None:
-        """The next instant at which anything is foreseen."""
-        now = self.heap[0][0] if self.heap else None
-        if self.coming and (now is None or self.coming[-1].arrives_ms < now):
-            now = self.coming[-1].arrives_ms
-        return now
-
     def _happens(self, what: int, index: int, token: int) -> bool:
-        if what in (BREAK, REPAIR):
+        if REPAIR <= what <= BREAK:
             self._break_or_repair(self.faults[index], what)
             return True
         if index == ANYHOW:
@@ -167,18 +165,16 @@ class _World:
         run = self.runs[index]
         if run.token != token:
             return False
-        if what == WAKE:
-            return True
         if what == FINISH:
             self._release(run)
             run.stop(self.now_ms, run.left_ms)
             self._over(run, Fate.FINISHED, "finish")
-        else:
+        elif what == SAVED:
             self._saved(run)
         return True
 
     def _wait(self, run: Run) -> bool:
-        run.stage = Stage.QUEUED
+        run.stage = QUEUED
         self.queue[run.id] = run
         self.meter.wanted[run.entity] += run.wants
         for instant in run.waiting_instants(self.now_ms):
@@ -222,7 +218,7 @@ class _World:
     def _evict(self, run: Run) -> None:
         """The job stops working and saves; what it has done counts."""
         run.preemptions += 1
-        run.stage = Stage.SAVING
+        run.stage = SAVING
         run.kept_ms = run.worked_ms(self.now_ms)
         run.token += 1
         self.log.append((self.now_ms, "evict", run.id, run.gpus))
@@ -239,7 +235,7 @@ class _World:
         self._wait(run)
 
     def _over(self, run: Run, fate: Fate, word: str) -> None:
-        run.stage, run.fate, run.end_ms = Stage.OVER, fate, self.now_ms
+        run.stage, run.fate, run.end_ms = OVER, fate, self.now_ms
         self.log.append((self.now_ms, word, run.id, ()))
 
     def _release(self, run: Run) -> None:
@@ -250,7 +246,9 @@ class _World:
         self.planner.ended(run.id, self.now_ms)
 
     def _count_busy(self, run: Run) -> None:
-        busy_ms = min(self.now_ms, self.last_ms) - max(run.started_ms, self.first_ms)
+        now, since = self.now_ms, run.started_ms
+        until = now if now < self.last_ms else self.last_ms
+        busy_ms = until - (since if since > self.first_ms else self.first_ms)
         if busy_ms > 0:
             self.busy_gpu_ms += len(run.gpus) * busy_ms
 
