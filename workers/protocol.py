@@ -134,10 +134,12 @@ class HeldAttempt(TypedDict):
 class Register(TypedDict):
     """A node as it describes itself.
 
-    ``attempts`` are ``{attempt, epoch, pid_alive}``: alive means that something of it is still to come.
+    ``attempts`` are ``{attempt, epoch, pid_alive}``: alive means that something of it is still to come. ``seq`` counts
+    with that of the heartbeats: what others of this boot have overtaken on the way is refused.
     """
 
     boot_id: str
+    seq: int
     protocol: int
     agent_version: str
     address: str
@@ -171,7 +173,7 @@ class Report(TypedDict, total=False):
     ``ready`` {port}: this part of an attempt on several nodes could start; ``port`` is rank 0's, 0 on the others;
     ``started`` {pid}; ``progress`` {step, total, unit, rate?}; ``metric`` {step, name, value};
     ``logs`` {offset, text} (offset and the answer's ``next`` count UTF-8 bytes);
-    ``checkpoint`` {artifact, step};
+    ``checkpoint`` {artifact, step}; ``checkpoint_refused`` {error}: what the job declared can't be taken, and why;
     ``finished`` {outcome, exit_code, error, artifacts, checkpoint, step (of the checkpoint), why, detail, gpus_clean}:
     ``gpus_clean`` is sent, false, only when a process could not be killed.
     """
@@ -291,17 +293,30 @@ class UnsafePath(ValueError):
 def check_path(path: str) -> str:
     """Return ``path`` if it is safe as a file name inside an artifact, else raise :class:`UnsafePath`.
 
-    Safe: relative, ``/``-separated, at most 1,024 bytes of UTF-8, no empty, ``.`` or ``..`` part, no part that
-    ends in a dot or a space, no control character and none of ``\\ : * ? " < > | % #``.
+    Safe: relative, ``/``-separated, UTF-8 of at most 1,024 bytes, no empty, ``.`` or ``..`` part, no part that ends in
+    a dot or a space, no control character and none of ``\\ : * ? " < > | % #``.
     """
     if not isinstance(path, str) or not path:
         raise UnsafePath("a file needs a name")
-    if len(path.encode("utf-8", "replace")) > MAX_PATH:
+    try:
+        length = len(path.encode())
+    except UnicodeEncodeError:
+        raise UnsafePath(f"the file name {spelled(path)} is not UTF-8") from None
+    if length > MAX_PATH:
         raise UnsafePath(f"file name longer than {MAX_PATH} bytes")
     for part in path.split("/"):
         if part in ("", ".", "..") or part != part.rstrip(". ") or _BAD_PART.search(part):
             raise UnsafePath(f"unsafe file name {path[:80]!r}")
     return path
+
+
+def spelled(name: str) -> str:
+    """The file name in quotes as people can read it and type it: a byte that is not UTF-8 is shown as ``\\xff``."""
+    try:
+        raw = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return ascii(name[:200])
+    return repr(name[:200]) if raw == name.encode("utf-8", "replace") else repr(raw[:200])[1:]
 
 
 def canonical_manifest(files: Iterable[FileEntry]) -> bytes:

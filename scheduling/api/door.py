@@ -94,7 +94,8 @@ def parameters(request: Request, known: Sequence[str]) -> dict[str, str]:
     errors = []
     for name, values in request.GET.lists():
         if name not in known:
-            message = f"there is no parameter {name[:80]!r}{nearest(name, list(known))}; known are {', '.join(known)}"
+            told = f"known are {', '.join(known)}" if known else "none is taken here: remove it"
+            message = f"there is no parameter {name[:80]!r}{nearest(name, list(known))}; {told}"
             errors.append(_wrong(name[:80], "unknown_parameter", message, list(known)))
         elif len(values) > 1:
             errors.append(_wrong(name, "given_twice", f"{name} is given {len(values)} times; give it once", 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from scheduling.core.backfill import longest_now
@@ -13,15 +13,13 @@ from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
 from scheduling.core.units import gb
 from scheduling.core.waiting import Queued
-from scheduling.core.words import duration_in_words, gpus_in_words, nodes_in_words
-
-_LEVELS = {"nvlink_group": "one NVLink group", "rack": "one rack"}
+from scheduling.core.words import RUNGS_IN_WORDS, duration_in_words, gpus_in_words, nodes_in_words
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A changed request that would start at once, or at ``starts_ms`` at the soonest: the changed number by name, and
-    the change in words."""
+    """A changed request that would start at once, or at ``starts_ms`` at the soonest: the change in words, by name, and
+    the changed number (of a gang the GPUs on each node, or the nodes; 0 where no single number tells it)."""
 
     name: str
     value: int
@@ -53,10 +51,14 @@ def alternatives(
     pins = bookings.pins(queued.owner[1], queued.duration_ms)
 
     def starts(changed: ResourceRequest, group: str | None) -> bool:
+        # The cheap answers for most: whatever is promised, and to whom.
+        if changed.gpu_count > room.free_count or find(room, Wanted(changed)) is None:
+            return False
         tried = Wanted(
             changed, avoid_gpus=wanted.avoid_gpus, avoid_nodes=wanted.avoid_nodes, all_exclusive=all_exclusive
         )
-        tried.confined, tried.strict, tried.best_rung = wanted.confined, wanted.strict, wanted.best_rung
+        tried.confined, tried.best_rung = wanted.confined, wanted.best_rung
+        tried.strict = wanted.strict and changed.max_wait_for_level_s is not None
         if (changed.near, changed.apart, group) != (request.near, request.apart, queued.job.group):
             tried.confined = groups.confined(changed, group)
         return find(room, tried, pins) is not None
@@ -64,11 +66,11 @@ def alternatives(
     shorter = longest_now(room, bookings, wanted, queued.owner[1])
     if shorter < queued.duration_ms and usable_s(shorter) > 0:
         limit = usable_s(shorter)
-        words = f"a time limit of at most {duration_in_words(limit)}"
+        most = "at most" if shorter // 1000 == limit else "for example"
+        words = f"a time limit of {most} {duration_in_words(limit)}"
         yield Alternative("duration_at_most_s", limit, words, request, limit)
-    for name, value, words, changed in _changes(room, request):
-        if starts(changed, queued.job.group):
-            yield Alternative(name, value, words, changed, seconds)
+    for name, value, words, changed in changes_that(room, request, lambda changed: starts(changed, queued.job.group)):
+        yield Alternative(name, value, words, changed, seconds)
     if wanted.confined is None:
         return
     loosened = [each for each in loosened_neighbours(request) if starts(each[2], queued.job.group)]
@@ -107,35 +109,26 @@ def loosened_topology(request: ResourceRequest) -> Iterator[tuple[str, str, Reso
         loose = replace(request, nvlink_required=False, nvlink_exclusive=False)
         yield "without_nvlink", "no need for NVLink", loose
     if request.required_level is not None:
-        words = f"no need for {_LEVELS[request.required_level]}"
+        words = f"no need for {RUNGS_IN_WORDS[request.required_level]}"
         yield "without_level", words, replace(request, required_level=None)
+    if request.max_wait_for_level_s is not None and request.is_gang:
+        yield "without_waiting", "without holding out for its level", replace(request, max_wait_for_level_s=None)
     if request.required_terms:
         yield "without_rule", "without its required rules", replace(request, affinity=request.preferred_terms)
 
 
-def _changes(room: Room, request: ResourceRequest) -> Iterator[tuple[str, int, str, ResourceRequest]]:
-    """The smallest change of each kind that places the request on the free GPUs when nothing else is promised there.
+Fits = Callable[[ResourceRequest], bool]
 
-    Counts and memory go down to the first that fits, since whatever fits with more fits with less.
+
+def changes_that(room: Room, request: ResourceRequest, fits: Fits) -> Iterator[tuple[str, int, str, ResourceRequest]]:
+    """The smallest change of each kind with which the request ``fits``, and the things less to ask of places.
+
+    Counts and memory go down to the first that fits.
     """
-
-    def fits(changed: ResourceRequest) -> bool:
-        return find(room, Wanted(changed)) is not None
-
-    if request.is_gang:
-        for count in range(request.node_count - 1, 0, -1):
-            fewer = replace(request, node_count=count, gpu_count=count * request.gpus_per_node, remainder=0)
-            if fits(fewer):
-                yield "nodes_at_most", count, f"at most {nodes_in_words(count)}", fewer
-                break
-    else:
-        for count in range(request.gpu_count - 1, 0, -1):
-            fewer = replace(request, gpu_count=count, gpus_per_node=count)
-            if fits(fewer):
-                yield "gpus_at_most", count, f"at most {gpus_in_words(count)}", fewer
-                break
+    yield from _of_fewer_nodes(request, fits) if request.is_gang else _of_fewer_gpus(request, fits)
     for name, words, loose in loosened_topology(request):
-        yield name, 1, words, loose
+        if fits(loose):
+            yield name, int(name != "without_waiting"), words, loose
     for size in reversed([size for size in room.inventory.memory_sizes if size < request.gpu_memory_min_mib]):
         smaller = replace(request, gpu_memory_min_mib=size)
         if fits(smaller):
@@ -143,10 +136,56 @@ def _changes(room: Room, request: ResourceRequest) -> Iterator[tuple[str, int, s
             break
 
 
-def usable_s(longest_ms: int) -> int:
-    """Whole seconds of a duration that still fits when somebody has read it and acted: a minute less, if that is much.
+def _of_fewer_gpus(request: ResourceRequest, fits: Fits) -> Iterator[tuple[str, int, str, ResourceRequest]]:
+    for count in range(request.gpu_count - 1, 0, -1):
+        fewer = replace(request, gpu_count=count, gpus_per_node=count)
+        if fits(fewer):
+            yield "gpus_at_most", count, f"at most {gpus_in_words(count)}", fewer
+            return
 
-    Rounded down to whole minutes above five of them, for people.
-    """
+
+def _of_fewer_nodes(request: ResourceRequest, fits: Fits) -> Iterator[tuple[str, int, str, ResourceRequest]]:
+    """Fewer nodes, and fewer GPUs on each; where neither alone helps, the most GPUs with fewer of both."""
+    nodes, each = request.node_count, request.gpus_per_node
+    fewer_nodes = next((n for n in range(nodes - (not request.remainder), 0, -1) if fits(_gang(request, n, each))), 0)
+    if fewer_nodes:
+        words = f"at most {nodes_in_words(fewer_nodes)}"
+        yield "nodes_at_most", fewer_nodes, words, _gang(request, fewer_nodes, each)
+    fewer_gpus = _most_on_each(request, nodes, fits)
+    if fewer_gpus:
+        words = f"at most {gpus_in_words(fewer_gpus)} on each node"
+        yield "gpus_at_most", fewer_gpus, words, _gang(request, nodes, fewer_gpus)
+    if fewer_nodes or fewer_gpus:
+        return
+    both = [(nodes * each, nodes, each) for nodes, each in _steps(request, fits)]
+    if both:
+        _, fewer_nodes, fewer_gpus = max(both)
+        words = f"at most {gpus_in_words(fewer_gpus)} on {'each of ' if fewer_nodes > 1 else ''}"
+        words += nodes_in_words(fewer_nodes)
+        yield "less_on_fewer_nodes", 0, words, _gang(request, fewer_nodes, fewer_gpus)
+
+
+def _steps(request: ResourceRequest, fits: Fits) -> Iterator[tuple[int, int]]:
+    """(nodes, GPUs on each): for each fewer nodes the most GPUs that fit. On fewer nodes there are no fewer."""
+    each = 0
+    for nodes in range(request.node_count - 1, 0, -1):
+        while each < request.gpus_per_node - 1 and fits(_gang(request, nodes, each + 1)):
+            each += 1
+        if each:
+            yield nodes, each
+
+
+def _most_on_each(request: ResourceRequest, nodes: int, fits: Fits) -> int:
+    """The most GPUs, fewer than it asks for, on each of so many nodes with which it fits; 0 for none."""
+    return next((n for n in range(request.gpus_per_node - 1, 0, -1) if fits(_gang(request, nodes, n))), 0)
+
+
+def _gang(request: ResourceRequest, nodes: int, each: int) -> ResourceRequest:
+    return replace(request, node_count=nodes, gpus_per_node=each, gpu_count=nodes * each, remainder=0)
+
+
+def usable_s(longest_ms: int) -> int:
+    """Whole seconds of a duration that still fits: all of them up to an hour, and beyond it rounded down to whole
+    minutes, for people, with a minute to read and act."""
     seconds = longest_ms // 1000
-    return seconds if seconds <= 300 else (seconds - 60) // 60 * 60
+    return seconds if seconds <= 3600 else max(3600, (seconds - 60) // 60 * 60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduling.core.first_start import bounds_of
 from scheduling.core.waiting import Queued
 
 if TYPE_CHECKING:
@@ -30,13 +31,20 @@ def latest(instant_ms: int) -> int:
 class Estimate:
     """Instants in ms: ``low`` if nothing else took its place, ``at`` when the work ahead of it is then shared out over
     the pool, ``high`` when that goes half as fast. ``rank``: its place in the queue, from 1. ``promised``: it holds a
-    reservation and nobody ahead of it waits without one, so only a job still to come or a fault delays it."""
+    reservation and nobody ahead of it waits without one, so only a job still to come or a fault delays it. ``exact``:
+    ``low`` is the instant until which something keeps it, and is not told in whole minutes."""
 
     at: int
     low: int
     high: int
     rank: int
     promised: bool
+    exact: bool = False
+
+    @property
+    def told_low(self) -> int:
+        """``low`` as it is told."""
+        return self.low if self.exact else soonest(self.low)
 
 
 def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Estimate | None:
@@ -49,8 +57,12 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
     if found is None:
         return None
     low = found[0]
+    exact = low in bounds_of(scheduler, queued)
     rank, ahead = explainer.ahead_of(queued)
+    if queued.job.due_ms >= low > explainer.cycle.now_ms:
+        ahead = 0  # GPUs are free for it when its time comes, whoever waits
     gpus = max(1, sum(mask.bit_count() for mask in scheduler.room.usable))
     # A reservation binds those behind it only: with work ahead that holds none it is no more than a hope.
-    promised = explainer.is_promised(queued) and ahead == 0
-    return Estimate(low + ahead // gpus, low, low - (-2 * ahead // gpus), rank, promised)
+    # Nor is it one of the place that a gang gets which holds out no more.
+    promised = explainer.is_promised(queued) and ahead == 0 and not queued.shape.wanted.strict
+    return Estimate(low + ahead // gpus, low, low - (-2 * ahead // gpus), rank, promised, exact)

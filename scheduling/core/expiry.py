@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.core.estimate import Estimate, latest, soonest
+from scheduling.core.estimate import Estimate, latest
 from scheduling.core.plan import Reason
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.words import instant_in_words
@@ -24,7 +24,7 @@ def expiry(job: WaitingJob, found: Estimate | None) -> Reason | None:
     # A job that could start at the very instant leaves: what has passed is looked at first.
     if high < job.start_by_ms:
         return None
-    first, last, enough = max(soonest(found.low), job.due_ms), max(latest(found.high), job.due_ms), latest(high + 1)
+    first, last, enough = max(found.told_low, job.due_ms), max(latest(found.high), job.due_ms), latest(high + 1)
     numbers = (("start_by_ms", job.start_by_ms), ("start_by_at_least_ms", enough), ("expected_from_ms", first))
     helps = f"With a latest start of {instant_in_words(enough)} or later it would be in time."
     if low >= job.start_by_ms:

@@ -15,63 +15,30 @@ from scheduling.core.backfill import longest_now
 from scheduling.core.estimate import estimate, latest, soonest
 from scheduling.core.expiry import expiry
 from scheduling.core.feasibility import could_hold, empty_room
-from scheduling.core.group_times import earliest_of, is_left_alone
+from scheduling.core.first_start import asked_of, bounds_of, first_start, holds_out
+from scheduling.core.group_times import is_left_alone
+from scheduling.core.in_hand import asleep, nominated, starting_soon
+from scheduling.core.making_room import making_room
 from scheduling.core.obstacles import closed, closed_too, kept_away
 from scheduling.core.ordering import RankKey, rank_key
 from scheduling.core.partners import WaitsFor, left_alone, no_partner, waits_for
 from scheduling.core.placement import find, is_out_of_question
 from scheduling.core.plan import Hold, Reason
 from scheduling.core.preemption import not_saved
-from scheduling.core.reservations import Asked, earliest_place, place_name
+from scheduling.core.reservations import earliest_place, place_name
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Pins, Wanted
 from scheduling.core.rules import spelled
 from scheduling.core.scarcity import most_in_one_place, shortage
 from scheduling.core.shortfalls import Expected, Numbers, expected_numbers
-from scheduling.core.snapshot import WaitingJob
 from scheduling.core.sooner import sooner
 from scheduling.core.standpoint import Standpoint
 from scheduling.core.waiting import Queued
-from scheduling.core.words import agree, gpus_in_words, instant_in_words, jobs_in_words, wanted_in_words
+from scheduling.core.words import agree, jobs_in_words, wanted_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.bookings import Booking, Bookings
-    from scheduling.core.held import Nominee
     from scheduling.core.scheduler import Scheduler
-
-
-def starting_soon(taken_back: int = 0) -> Reason:
-    """The reason of a job that nothing hinders: the next pass of the scheduler starts it."""
-    if not taken_back:
-        return Reason("STARTING", "Starting soon: the next pass of the scheduler looks at it.")
-    become = agree(taken_back, "becomes", "become")
-    message = f"Starting soon: {gpus_in_words(taken_back)} just taken back {become} free with the next pass."
-    return Reason("STARTING", message, (("taken_back", taken_back),))
-
-
-def asleep(job: WaitingJob) -> Reason:
-    """The reason of a job whose time has not come: its owner's ``not_before``, or the pause after a failure (D13)."""
-    if job.not_before_ms > job.eligible_at_ms:
-        message = f"Its owner wants it to start on {instant_in_words(job.not_before_ms)} at the earliest."
-        return Reason("NOT_BEFORE", message, (("until_ms", job.not_before_ms),))
-    until = instant_in_words(job.eligible_at_ms)
-    message = f"Waits until {until} after an infrastructure failure; then it is placed like any other."
-    return Reason("BACKOFF", message, (("until_ms", job.eligible_at_ms),))
-
-
-def nominated(nominee: Nominee, scheduler: Scheduler) -> Reason:
-    """The reason of a job that waits for its victims to save."""
-    holders = [scheduler.holder[gpu] for gpu in nominee.gpus]
-    victims = sorted({held.id for held in holders if held is not None})
-    numbers: Numbers = (
-        ("victims", len(victims)),
-        ("gpus", len(nominee.gpus)),
-        ("deadline_ms", nominee.deadline_ms),
-        *(("victim", victim) for victim in victims[:1]),
-    )
-    kept = f"{gpus_in_words(len(nominee.gpus))} {agree(len(nominee.gpus), 'is', 'are')} kept for it"
-    message = f"{kept}; {len(victims)} running {agree(len(victims), 'job saves its', 'jobs save their')} work first."
-    return Reason("PREEMPTING", message, numbers)
 
 
 class Explainer:
@@ -96,11 +63,14 @@ class Explainer:
         """Why the job waits. KeyError for one that doesn't."""
         scheduler = self._scheduler
         if job_id in scheduler.sleeping:
-            job = scheduler.sleeping[job_id]
-            return (*self._expiry(scheduler.described(job)), asleep(job))
+            return self.of_sleeping(scheduler.described(scheduler.sleeping[job_id]))
         if job_id in scheduler.nominees:
             return (nominated(scheduler.nominees[job_id], scheduler),)
         return self.of_queued(scheduler.waiting.by_id[job_id])
+
+    def of_sleeping(self, queued: Queued) -> tuple[Reason, ...]:
+        """Why a job waits whose time has not come: nothing of what stands in the way until then counts."""
+        return (*self._expiry(queued), asleep(queued.job))
 
     def of_queued(self, queued: Queued) -> tuple[Reason, ...]:
         """Why a job of the queue waits."""
@@ -169,22 +139,28 @@ class Explainer:
         return list(found)
 
     def helps(self, queued: Queued) -> list[Alternative]:
-        """Changes with which it would start now; where there are none, those with which it would start sooner."""
-        found = self.alternatives(queued)
-        if found:
-            return found
+        """Changes with which it would start now, evicting others if it may; where there are none, those with which it
+        would start sooner. None starts before the job's own time."""
+        bookings = self.bookings(queued)
+        if queued.job.due_ms <= self.cycle.now_ms:
+            found = self.alternatives(queued)
+            free = {each.name for each in found}
+            evicting = making_room(self._scheduler, self.cycle, bookings, queued)
+            found += [each for each in evicting if each.name not in free]
+            if found:
+                return found
         start = self.starts_by(queued)
         start_ms = None if start is None else start[0]
-        return list(sooner(self._scheduler, self.cycle, self.bookings(queued), queued, start_ms=start_ms))
+        return list(sooner(self._scheduler, self.cycle, bookings, queued, start_ms=start_ms))
 
     def starts_by(self, queued: Queued) -> tuple[int, list[int]] | None:
         """(instant, GPUs): when and where it could start at the latest if nothing else was ahead of it."""
         alone = queued.id if self.is_promised(queued) else ""
-        key = (id(queued.shape), queued.owner[1], queued.duration_ms, queued.level, alone)
+        due_ms = max(queued.job.due_ms, self.cycle.now_ms)
+        key = (id(queued.shape), queued.owner[1], queued.duration_ms, queued.level, alone, due_ms)
         if key not in self._first:
             self.cycle.refresh(queued.shape)
-            found = earliest_of(self._scheduler, self.bookings(queued), queued.shape, _asked(queued))
-            self._first[key] = None if found is None else (max(found[0], self.cycle.now_ms), found[1])
+            self._first[key] = first_start(self._scheduler, self.bookings(queued), queued)
         return self._first[key]
 
     def _reasons(self, queued: Queued, seen: Standpoint) -> tuple[Reason, ...]:
@@ -204,7 +180,12 @@ class Explainer:
         if behind is not None:
             found.append(behind)
         if self._scheduler.room.free_count or shape.changes_itself:
-            obstacle = self._partner(queued) or self._promised_away(queued) or self._only_a_rule(queued)
+            obstacle = (
+                self._partner(queued)
+                or self._held_out(queued)
+                or self._promised_away(queued)
+                or self._only_a_rule(queued)
+            )
             found.append(obstacle or self._short(queued))
             alone = self._left_alone(queued)
             found += [] if alone is None else [alone]
@@ -264,10 +245,20 @@ class Explainer:
     def _left_alone(self, queued: Queued) -> Reason | None:
         """PARTNER_LEAVES when the jobs beside which it is to run end before it could start there."""
         near, scheduler = queued.job.request.near, self._scheduler
-        if near is None or not is_left_alone(scheduler, self.bookings(queued), queued.shape, _asked(queued)):
+        asked = asked_of(queued, self.cycle.now_ms)
+        if near is None or not is_left_alone(scheduler, self.bookings(queued), queued.shape, asked):
             return None
         ends = [held.expected_end(self.cycle.now_ms) for held in scheduler.live.values() if held.group == near.group]
         return left_alone(near, latest(max(ends)))
+
+    def _held_out(self, queued: Queued) -> Reason | None:
+        """HOLDS_OUT when it would start now if it held out for no rung."""
+        found = holds_out(self._scheduler, self.bookings(queued), queued)
+        if found is None:
+            return None
+        changes = tuple(self.alternatives(queued))
+        numbers = (*found.numbers, *_numbers(changes), *self._earliest(queued))
+        return replace(found, message=found.message + hint(changes), numbers=numbers)
 
     def _promised_away(self, queued: Queued) -> Reason | None:
         """RESERVED or WINDOW when it fits on GPUs that are free, but promised from before its end on."""
@@ -363,21 +354,21 @@ class Explainer:
         return expected_numbers(self._expected(queued, self._seen_by(queued)))
 
     def _expected(self, queued: Queued, seen: Standpoint) -> Expected:
-        """Where and when at the soonest, in whole minutes, down: so that a reason does not change with every tick."""
-        wanted = queued.shape.wanted
-        if not queued.shape.is_grouped:
-            there = earliest_place(self._scheduler.room, wanted, seen.outlook(queued))
-            return None if there is None else (soonest(max(there[0], self.cycle.now_ms)), there[1])
-        found = self.starts_by(queued)
-        return None if found is None else (soonest(found[0]), place_name(self._scheduler.inventory, wanted, found[1]))
-
-
-def _asked(queued: Queued) -> Asked:
-    return Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
+        """Where and when at the soonest, as :attr:`Estimate.told_low`: a reason does not change with every tick."""
+        wanted, scheduler = queued.shape.wanted, self._scheduler
+        if queued.shape.changes_itself:
+            found = self.starts_by(queued)
+            there = None if found is None else (found[0], place_name(scheduler.inventory, wanted, found[1]))
+        else:
+            there = earliest_place(scheduler.room, wanted, seen.outlook(queued))
+        if there is None:
+            return None
+        start_ms = max(there[0], self.cycle.now_ms)
+        return start_ms if start_ms in bounds_of(scheduler, queued) else soonest(start_ms), there[1]
 
 
 def _numbers(changes: tuple[Alternative, ...]) -> Numbers:
-    return tuple((change.name, change.value) for change in changes)
+    return tuple((change.name, change.value) for change in changes if change.value)
 
 
 def _rule(request: ResourceRequest, why: str, changes: tuple[Alternative, ...] = ()) -> Reason:

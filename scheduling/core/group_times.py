@@ -70,7 +70,7 @@ def _start_in(
         )
         if found is None:
             return None
-        start_ms = max(found[0], bookings.now_ms)
+        start_ms = max(found[0], bookings.now_ms, asked.from_ms)
         gone = [cell for cell, end_ms in closes.items() if end_ms <= start_ms]
         if not gone:
             return found

@@ -41,16 +41,17 @@ class Outlook:
         for gpu, instant in asked.later.items():
             if changed.get(gpu, at[gpu]) < instant:
                 changed[gpu] = instant
-        for booking in promises:
+        for booking in () if asked.from_ms else promises:
             end = booking.end_ms
             for gpu in booking.gpus:
                 if changed.get(gpu, at[gpu]) < end:
                     changed[gpu] = end
-        for window in bookings.windows_for(asked.project):
+        first = max(bookings.now_ms, asked.from_ms)
+        for window in bookings.blocking(asked.project) if asked.from_ms else bookings.windows_for(asked.project):
             start, end, duration = window.start_ms, window.end_ms, asked.duration_ms
             for gpu in window.gpus:
-                instant = changed.get(gpu, at[gpu])
-                if instant < end and max(instant, bookings.now_ms) + duration > start:
+                instant = max(changed.get(gpu, at[gpu]), first)
+                if instant < end and instant + duration > start:
                     changed[gpu] = end
         self._changed: dict[int, int] = changed  # by GPU, where it may differ from the releases
         cells = set[int]() if before is None else before._cells
@@ -212,7 +213,7 @@ class Outlook:
 def outlook_of(releases: Releases, bookings: Bookings, asked: Asked) -> Outlook:
     """Where neither victims nor windows nor groups count, jobs see the same past the same promises: it is kept while it
     stands."""
-    if asked.sooner or asked.later or bookings.windows_for(asked.project):
+    if asked.sooner or asked.later or asked.from_ms or bookings.windows_for(asked.project):
         return Outlook(releases, bookings, asked)
     key, kept = tuple(bookings.reservations), releases.outlooks
     known = kept.get(key)

@@ -14,6 +14,7 @@ from scheduling.core.placement import find
 from scheduling.core.plan import Reason, Scores
 from scheduling.core.preemption import choose_victims
 from scheduling.core.snapshot import WaitingJob
+from scheduling.core.waiting import Queued
 
 if TYPE_CHECKING:
     from scheduling.core.held import Held
@@ -31,7 +32,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The fate of a job submitted now: ``now``, ``later`` or ``never``.
+    """The fate of a job submitted now: ``now`` (for one whose time is still to come: then), ``later`` or ``never``.
 
     ``gpus``: those it would get now, or is first expected on. ``victims``: whom it would evict. ``gpu_h``: GPU-hours up
     to its ``max_duration``, times the billing weight. ``before`` and ``after``: its owner's scores without it and once
@@ -60,15 +61,8 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
     with scheduler.as_member(job.owner):
         queued = scheduler.described(job)
         cycle.refresh(queued.shape)
-        bookings = explainer.bookings(queued)
-        pins = bookings.pins(queued.owner[1], queued.duration_ms)
-        span = cycle.now_ms, cycle.now_ms + queued.duration_ms
-        place = find(scheduler.room, queued.shape.wanted, pins, span=span)
-        victims: tuple[Held, ...] = ()
-        if place is None and scheduler.may_evict(job):
-            choice = choose_victims(scheduler, bookings, queued, pins=pins, now_ms=cycle.now_ms)
-            if choice is not None:
-                place, victims = choice.gpus, choice.victims
+        sleeps = job.due_ms > cycle.now_ms
+        place, victims = _placed(scheduler, explainer, queued)
         gpus = place
         if gpus is None:
             expected = explainer.starts_by(queued)
@@ -84,9 +78,32 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
             gpus=scheduler.inventory.names(gpus),
             victims=tuple(Eviction(held.id, len(held.gpus), held.lost_ms(cycle.now_ms) // 1000) for held in victims),
             start=estimate(scheduler, explainer, queued) if place is None else None,
-            reasons=explainer.of_queued(queued) if place is None else (),
+            reasons=_reasons(explainer, queued, sleeps=sleeps, fits=place is not None),
             alternatives=tuple(explainer.helps(queued)) if place is None else (),
             gpu_h=charged / MICRO / 3_600_000,
             before=before,
             after=after,
         )
+
+
+def _placed(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> tuple[list[int] | None, tuple[Held, ...]]:
+    """The GPUs that the job gets now, or when its time comes, by what is known now, and whom it evicts for them."""
+    now_ms, job = explainer.cycle.now_ms, queued.job
+    bookings, until_ms = explainer.bookings(queued), max(job.due_ms, now_ms) + queued.duration_ms
+    pins = bookings.pins(queued.owner[1], until_ms - now_ms)
+    if job.due_ms > now_ms:
+        expected = explainer.starts_by(queued)
+        place = expected[1] if expected is not None and expected[0] <= job.due_ms else None
+    else:
+        place = find(scheduler.room, queued.shape.wanted, pins, span=(now_ms, until_ms))
+    if place is None and queued.may_evict:
+        choice = choose_victims(scheduler, bookings, queued, pins=pins, now_ms=now_ms)
+        if choice is not None:
+            return choice.gpus, choice.victims
+    return place, ()
+
+
+def _reasons(explainer: Explainer, queued: Queued, *, sleeps: bool, fits: bool) -> tuple[Reason, ...]:
+    if sleeps:
+        return explainer.of_sleeping(queued)
+    return () if fits else explainer.of_queued(queued)

@@ -18,7 +18,8 @@ from scheduling.core.view import View
 @dataclass(slots=True)
 class Asked:
     """One job's question. ``sooner``: GPUs it may take from others, with the instant by which it would have them;
-    ``later``: GPUs it may not have before an instant, whoever has left them by then."""
+    ``later``: GPUs it may not have before an instant, whoever has left them by then.
+    ``from_ms``: it starts no sooner, and may end before what is promised to others begins; 0: past every promise."""
 
     wanted: Wanted
     project: str
@@ -26,6 +27,7 @@ class Asked:
     sooner: dict[int, int] = field(default_factory=dict)
     later: dict[int, int] = field(default_factory=dict)
     patience_ms: int = 0
+    from_ms: int = 0
 
 
 def earliest(room: Room, releases: Releases, bookings: Bookings, asked: Asked) -> tuple[int, list[int]] | None:

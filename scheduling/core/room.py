@@ -76,6 +76,12 @@ class Wanted:
         found.confined, found.view = cells, None
         return found
 
+    def at_any_rung(self) -> Wanted:
+        """The same, as when it holds out for no rung any more."""
+        found = copy(self)
+        found.strict = False
+        return found
+
 
 class Room:
     """Which GPUs are free. ``free`` and ``usable`` are masks per cell; ``log`` has (cell, free before) per change.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.alternatives import Alternative, loosened_neighbours, loosened_topology
 from scheduling.core.bookings import Bookings
-from scheduling.core.group_times import earliest_of
-from scheduling.core.reservations import Asked
+from scheduling.core.estimate import STEP_MS, soonest
+from scheduling.core.first_start import bounds_of, first_start
 from scheduling.core.waiting import Queued
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def sooner(
     scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, start_ms: int | None
 ) -> Iterator[Alternative]:
-    """Each thing less that is asked of places and neighbours, with which it could start after now and before
-    ``start_ms``, its own earliest start; None: it has none."""
+    """Each thing less that is asked of places and neighbours, with which it could start after now and a minute or more
+    before ``start_ms``, its own earliest start; None: it has none. The starts are as they are told."""
     request, seconds = queued.job.request, queued.duration_ms // 1000
     for name, words, changed in (*loosened_topology(request), *loosened_neighbours(request)):
         other = scheduler.described(replace(queued.job, request=changed))
         cycle.refresh(other.shape)
-        asked = Asked(other.shape.wanted, queued.owner[1], queued.duration_ms)
-        found = earliest_of(scheduler, bookings, other.shape, asked)
-        if found is not None and found[0] > cycle.now_ms and (start_ms is None or found[0] < start_ms):
-            yield Alternative(name, 1, words, changed, seconds, found[0])
+        found = first_start(scheduler, bookings, other)
+        if found is not None and found[0] > cycle.now_ms and (start_ms is None or found[0] <= start_ms - STEP_MS):
+            told = found[0] if found[0] in bounds_of(scheduler, other) else soonest(found[0])
+            yield Alternative(name, 1, words, changed, seconds, told)

@@ -7,6 +7,7 @@ from scheduling.core.resources import GroupRule, ResourceRequest
 from scheduling.core.units import gb
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+RUNGS_IN_WORDS = {"nvlink_group": "one NVLink group", "rack": "one rack"}
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 

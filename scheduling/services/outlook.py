@@ -12,10 +12,13 @@ from typing import Any
 
 from scheduling.core.alternatives import Alternative
 from scheduling.core.estimate import Estimate, estimate, latest, soonest
-from scheduling.core.explain import Explainer, starting_soon
+from scheduling.core.explain import Explainer
+from scheduling.core.in_hand import starting_soon
 from scheduling.core.plan import Plan
+from scheduling.core.preview import Preview, preview
 from scheduling.core.reclaim import take_back
 from scheduling.core.scheduler import Scheduler
+from scheduling.core.snapshot import WaitingJob
 from scheduling.core.waiting import Queued
 from scheduling.services.reasons import anonymous
 from scheduling.store import load
@@ -92,8 +95,8 @@ class Outlook:
             return Foretold(self.span(latest, now_ms, latest), promised=True)
         if job_id in scheduler.sleeping:
             job = scheduler.sleeping[job_id]
-            found = estimate(scheduler, self.explainer, scheduler.described(job))
-            return Foretold(None if found is None else self.estimated(found, not_before_ms=job.due_ms))
+            seen = preview(scheduler, self.explainer, job)
+            return Foretold(self.start_of(seen, job), alternatives=seen.alternatives)
         queued = scheduler.waiting.by_id.get(job_id)
         if queued is None:
             return None
@@ -118,13 +121,29 @@ class Outlook:
         return any(start.job == job_id for start in self.plan.starts)
 
     def estimated(self, found: Estimate, *, not_before_ms: int = 0) -> Span:
-        """The estimate in whole minutes as reasons tell theirs, its late end up and the rest down.
+        """The estimate in whole minutes as reasons tell theirs, its late end up and the rest down; an early end until
+        which something keeps it is exact.
 
         Nothing of it lies in the past or before ``not_before_ms``.
         """
-        least = max(self.plan.now_ms, not_before_ms)
-        low, at, high = soonest(found.low), soonest(found.at), latest(found.high)
-        return self.span(max(low, least), max(at, least), max(high, least))
+        low = max(found.told_low, self.plan.now_ms, not_before_ms)
+        return self.span(low, max(soonest(found.at), low), max(latest(found.high), low))
+
+    def start_of(self, found: Preview, job: WaitingJob) -> Span | None:
+        """When the job of the preview is expected to start."""
+        if found.start is not None:
+            return self.estimated(found.start, not_before_ms=job.due_ms)
+        if found.verdict != "now":
+            return None
+        first = max(self.plan.now_ms, job.due_ms)
+        last = first + self._grace_ms(found)
+        return self.span(first, last, last)
+
+    def _grace_ms(self, found: Preview) -> int:
+        """How long the victims may save, the one with the longest grace."""
+        live = self.scheduler.live
+        graces = [self.policy.grace_s(live[each.job].owner[0]) for each in found.victims]
+        return round(max(graces, default=0.0) * 1000)
 
     def span(self, low_ms: int, at_ms: int, high_ms: int) -> Span:
         """The instants as seen from this outlook."""

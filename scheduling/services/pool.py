@@ -22,7 +22,7 @@ from scheduling.core.units import parse_duration, parse_memory
 from scheduling.services import artifacts, health, notify
 from scheduling.store import load, load_pool, record, seed
 from scheduling.store.commit import drains, nodes, parts
-from scheduling.store.commit.attempts import End
+from scheduling.store.commit.attempts import WHY, End
 from scheduling.store.commit.gpus import Report
 from scheduling.store.queries import dispatch
 from scheduling.store.queries import pool as queries
@@ -89,6 +89,9 @@ def register(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, 
     result = nodes.register(node, description, now=now, policy=load.policy_of())
     if result is None:
         return NodeRefused(404, "unknown_node", f"there is no node {node}")
+    if isinstance(result, nodes.Overtaken):
+        words = f"seq {description['seq']} of {node} comes after {result.seq}: a newer message was here first"
+        return NodeRefused(409, "overtaken", words)
     adopt, kill = result
     return {"adopt": adopt, "kill": kill, **asdict(timings())}
 
@@ -117,6 +120,7 @@ def _description(message: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("network_bandwidth_gbps must be a number of at least 0")
     return {
         "boot_id": _text("boot_id", message["boot_id"], 64),
+        "seq": _whole(message.get("seq", 0)),
         "protocol": int(message["protocol"]),
         "agent_version": _text("agent_version", message.get("agent_version", ""), 40),
         "address": _text("address", message.get("address", ""), 200),
@@ -261,6 +265,8 @@ def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: date
     elif kind == "checkpoint":
         ((_, saved),) = artifacts.committed(attempt.pk, [str(message["artifact"])])
         parts.checkpointed(part, saved, _whole(message.get("step", 0)), now=now)
+    elif kind == "checkpoint_refused":
+        parts.checkpoint_refused(part, str(message["error"]), now=now)
     elif kind == "finished":
         if _finished(attempt.pk, attempt.epoch, node, message, now) == Outcome.FAILED:
             health.failed(attempt.pk, now)
@@ -286,6 +292,8 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         outcome, error = Outcome.LOST, f"{ground.words}; the job said: {error}"
     if outcome is Outcome.FAILED and message.get("detail") == "inputs" and dispatch.resumes_from_damage(attempt):
         outcome, error = Outcome.LOST, f"its checkpoint is damaged; the node said: {error}"
+    if outcome is Outcome.PREEMPTED and error:  # its cause is known here, what went wrong besides there
+        error = "; ".join(words for words in (WHY.get(str(message.get("why") or ""), ""), error) if words)
     outputs = artifacts.committed(attempt, [str(a) for a in message.get("artifacts") or []])
     saved = message.get("checkpoint")
     checkpoint = artifacts.committed(attempt, [str(saved)]) if saved else []
@@ -297,7 +305,7 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         why=str(message.get("why") or ""),
         outputs=outputs,
         checkpoint=checkpoint[0][1] if checkpoint else None,
-        checkpoint_step=_whole(message.get("step", 0)),
+        checkpoint_step=_whole(message.get("step", 0)) if checkpoint else 0,
         avoid_nodes=[node] if outcome is Outcome.LOST and str(message["outcome"]) == "LOST" else [],
         avoid_gpus=ground.gpus,
         data={"manner": str(message.get("detail") or "")[:500].replace("\x00", "")},

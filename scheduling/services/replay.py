@@ -16,7 +16,7 @@ from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.services import jobs, whatif
 from scheduling.services.replay_change import Errors, asked_faults, changed_policy, changed_pool, wrong
 from scheduling.simulation.comparison import Change, Difference, Future, Moved, Stopped, answer
-from scheduling.simulation.idle import SAVES_AT_ONCE, idle_rules
+from scheduling.simulation.idle import SAVES_AT_ONCE, idle_rules, idle_values
 from scheduling.simulation.runtime import SimJob
 from scheduling.store import load
 from scheduling.store.queries import known
@@ -26,6 +26,7 @@ FIELDS = ("policy", "add_nodes", "remove_nodes", "faults", "job")
 LIMIT_S = 60.0
 MAX_TOLD = 200
 NEVER_MS = 1 << 62
+SAME = "both futures came out the same: the change moves no job that waits or runs now"
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -64,8 +65,14 @@ def replay(body: Mapping[str, Any], actor: Actor, now: datetime) -> dict[str, An
         found = apart(change, limit_s=LIMIT_S)
     finally:
         _ONE_AT_A_TIME.release()
-    notes = idle_rules(present.policy, change.policy, saving=SAVES_AT_ONCE)
-    return found if isinstance(found, TooLong) else {**_shown(found, actor, now), "notes": list(notes)}
+    if isinstance(found, TooLong):
+        return found
+    notes = [
+        *idle_values(present.policy, body.get("policy", {})),
+        *idle_rules(present.policy, change.policy, saving=SAVES_AT_ONCE),
+        *([SAME] if found.is_none else ()),
+    ]
+    return {**_shown(found, actor, now), "notes": notes}
 
 
 def change_of(body: Mapping[str, Any], present: Snapshot, actor: Actor, now: datetime) -> Change | Unplayable:

@@ -12,8 +12,6 @@ from typing import Any, Literal
 from django.core import signing
 
 from scheduling.core.alternatives import Alternative
-from scheduling.core.estimate import soonest
-from scheduling.core.explain import asleep
 from scheduling.core.plan import Reason, Score, Scores
 from scheduling.core.policy import Policy
 from scheduling.core.preview import Preview, preview
@@ -109,7 +107,7 @@ def _instead(
 
 def _soonest(seen: Outlook, job: WaitingJob) -> datetime | None:
     """When such a job would start at the soonest; None when nothing tells."""
-    start = _start(preview(seen.scheduler, seen.explainer, job), job, seen)
+    start = seen.start_of(preview(seen.scheduler, seen.explainer, job), job)
     return None if start is None else start.low
 
 
@@ -125,7 +123,7 @@ def foretell(job_id: str, now: datetime) -> Foretold | None:
 def changes(found: Iterable[Alternative], as_of: datetime) -> tuple[Change, ...]:
     """Alternatives as fields of a request; each was tried, and starts at once or when it says."""
     return tuple(
-        Change(each.words, as_of if each.starts_ms is None else max(as_of, from_ms(soonest(each.starts_ms))),
+        Change(each.words, as_of if each.starts_ms is None else max(as_of, from_ms(each.starts_ms)),
                _fields(each))
         for each in found
     )  # fmt: skip
@@ -133,16 +131,21 @@ def changes(found: Iterable[Alternative], as_of: datetime) -> tuple[Change, ...]
 
 def _fields(each: Alternative) -> dict[str, Any]:
     request = each.request
+    nodes: dict[str, Any] = {
+        "gpu_count": request.gpu_count, "node_count": request.node_count, "gpus_per_node": request.gpus_per_node,
+    }  # fmt: skip
+    if not request.is_gang and request.max_wait_for_level_s is not None:
+        nodes["max_wait_for_level"] = None  # a job of one node has nothing to hold out for, and is refused with it
     found: dict[str, dict[str, Any]] = {
         "duration_at_most_s": {"max_duration": each.duration_s},
-        "gpus_at_most": {"gpu_count": request.gpu_count},
-        "nodes_at_most": {
-            "gpu_count": request.gpu_count, "node_count": request.node_count, "gpus_per_node": request.gpus_per_node,
-        },
+        "gpus_at_most": nodes if request.is_gang else {"gpu_count": request.gpu_count},
+        "nodes_at_most": nodes,
+        "less_on_fewer_nodes": nodes,
         "memory_at_most_mib": {"gpu_memory_min": f"{request.gpu_memory_min_mib}MiB"},
         "without_exclusive": {"nvlink_exclusive": False},
         "without_nvlink": {"nvlink_required": False, "nvlink_exclusive": False},
         "without_level": {"required_level": None},
+        "without_waiting": {"max_wait_for_level": None},
         "without_rule": {"affinity": {"preferred": [_written(term) for term in request.preferred_terms]}},
         "without_anti_affinity": {"anti_affinity": None},
         "without_with": {"with": None},
@@ -179,39 +182,19 @@ def _ms(text: str | None) -> int | None:
 def _planned(found: Preview, job: WaitingJob, seen: Outlook, actor: Actor) -> Planned:
     """The preview as everyone may see it; what must not start yet starts later though its GPUs are free."""
     now_ms = seen.plan.now_ms
-    sleeps = job.not_before_ms > now_ms
-    reasons = (*found.reasons, asleep(job)) if sleeps else found.reasons
-    verdict: Verdict = "later" if sleeps and found.verdict == "now" else found.verdict
+    verdict: Verdict = "later" if job.due_ms > now_ms and found.verdict == "now" else found.verdict
     return Planned(
         verdict,
         seen.as_of,
-        start=_start(found, job, seen),
+        start=seen.start_of(found, job),
         gpus=tuple(_gpu(seen, uuid) for uuid in found.gpus),
         victims=_victims(found, actor),
         gpu_hours=round(found.gpu_h, 6),
         share=_effect(found.before, found.after),
-        reasons=_told(reasons, actor),
+        reasons=_told(found.reasons, actor),
         alternatives=changes(found.alternatives, seen.as_of),
         fate=_sha256(json.dumps([verdict, sorted(each.job for each in found.victims)])),
     )
-
-
-def _start(found: Preview, job: WaitingJob, seen: Outlook) -> Span | None:
-    """When the job of the preview is expected to start."""
-    if found.start is not None:
-        return seen.estimated(found.start, not_before_ms=job.not_before_ms)
-    if found.verdict != "now":
-        return None
-    first = max(seen.plan.now_ms, job.not_before_ms)
-    last = first + _grace_ms(found, seen)
-    return seen.span(first, last, last)
-
-
-def _grace_ms(found: Preview, seen: Outlook) -> int:
-    """How long the victims may save, the one with the longest grace."""
-    live = seen.scheduler.live
-    graces = [seen.policy.grace_s(live[each.job].owner[0]) for each in found.victims]
-    return round(max(graces, default=0.0) * 1000)
 
 
 def _gpu(seen: Outlook, uuid: str) -> dict[str, Any]:

@@ -94,6 +94,12 @@ class Difference:
     stopped: tuple[Stopped, ...]
     extra: Moved | None
 
+    @property
+    def is_none(self) -> bool:
+        """Whether both futures came out the same, job by job."""
+        alike = all(each.before == each.after for each in self.stopped)
+        return self.before == self.after and not self.moved and alike and self.extra is None
+
 
 def compare(change: Change) -> Difference:
     """The difference for the jobs that wait now, and for whoever loses its GPUs. Every job runs for what is left of its

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from scheduling.core.fields import nearest, shown
 from scheduling.core.policy import DEFAULT_POLICY, Policy
 from scheduling.core.pool import Pool
 from scheduling.core.words import agree, jobs_in_words
 from scheduling.simulation.cluster import UNLIMITED_MIB, says_types
+from scheduling.simulation.policy_patch import already
 from scheduling.simulation.queueing import QUEUE, Classes, Estimates
 from scheduling.simulation.workload import Trace
 
@@ -27,6 +29,13 @@ def idle_rules(old: Policy, new: Policy, *, saving: str) -> tuple[str, ...]:
             why = saving if name == "grace_s" else "it is a rule for jobs that are submitted"
             found.append(f"queues.{queue.name}.{name} of the policy changes nothing here: {why}")
     return tuple(found)
+
+
+def idle_values(old: Policy, patch: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a patch that can be applied says of the policy that holds already."""
+    return tuple(
+        f"{path} of the policy is {shown(value)} already: it changes nothing" for path, value in already(old, patch)
+    )
 
 
 def idle_policy(policy: Policy, trace: Trace, pool: Pool) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ Read = Callable[[str, Any], Any]
 MAX_SECONDS = 10.0**9
 MAX_COUNT = 10_000
 MAX_KEY = 80  # characters of a key that are said back
+UNLISTED = 1.0  # the weight of a name that has none
 RULE_KEYS = tuple(field.name for field in fields(PreemptRule))
 QUEUE_KEYS = ("weight", "grace_s", "default_max_duration_s", "max_duration_cap_s", "default_level", "levels")
 
@@ -84,6 +85,35 @@ def patched(policy: Policy, patch: Mapping[str, Any]) -> Policy:
     if wrong:
         raise PatchError(*wrong)
     return made
+
+
+def already(policy: Policy, patch: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(path, value) of what ``patch`` names and ``policy`` has already; ``patched`` takes the patch."""
+    for key, value in patch.items():
+        if key == "queues":
+            for name, rules in value.items():
+                yield from _already(policy.queue(name), f"queues.{name}", rules, _PARTS["queues"])
+        elif key in _PARTS:
+            yield from _already(getattr(policy, key), key, value, _PARTS[key])
+        elif key in _BY_NAME:
+            held, read = getattr(policy, key), _KEYS[key](key, value)
+            yield from ((f"{key}.{said}", value[said]) for said, name in zip(value, read, strict=True)
+                        if held.get(name, UNLISTED) == read[name])  # fmt: skip
+        elif _KEYS[key](key, value) == getattr(policy, key):
+            yield key, value
+
+
+def _already(
+    part: Any, path: str, named: Mapping[str, Any], readers: Mapping[str, Read]
+) -> Iterator[tuple[str, Any]]:  # fmt: skip
+    for key, value in named.items():
+        held, read = getattr(part, key), readers[key](f"{path}.{key}", value)
+        if held == read or (key == "levels" and sorted(held, key=_level_name) == sorted(read, key=_level_name)):
+            yield f"{path}.{key}", value
+
+
+def _level_name(level: Level) -> str:
+    return level.name
 
 
 @contextmanager

@@ -95,10 +95,10 @@ def _command(params: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) 
 
 
 def _gpus(job: Mapping[str, Any]) -> str:
-    text = str(job["gpu_count"])
-    if job["node_count"] > 1 or job["remainder"]:
-        text += f" on {job['node_count'] + bool(job['remainder'])} nodes, {job['gpus_per_node']} each"
-        text += f" and {job['remainder']} on the last" if job["remainder"] else ""
+    text, nodes, rest = str(job["gpu_count"]), job["node_count"] or 1, job["remainder"]
+    if nodes > 1:
+        each = (job["gpu_count"] - rest) // (nodes - bool(rest))
+        text += f" on {nodes} nodes, {each} each{f' and {rest} on the last' if rest else ''}"
     return f"{text} in one NVLink group" if job["nvlink_required"] else text
 
 

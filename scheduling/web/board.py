@@ -15,6 +15,7 @@ from scheduling.services import now
 from scheduling.store.queries import events, pool
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
+from scheduling.web.window_words import closing, in_short
 from scheduling.web.wording import duration
 
 # The word on the GPUs of a node that is not heard of: their own state is what it was then.
@@ -39,6 +40,7 @@ def board(request: HttpRequest, actor: Actor) -> HttpResponse:
             ],
             "queues": [_queue(q) for q in queues],
             "tick": tick,
+            "windows": in_short(closing(actor, moment)),
             "silence": any(alarm["code"] == MASS_SILENCE for alarm in tick["alarms"]),
             "operator": actor.may_operate,
         },

@@ -44,7 +44,7 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
         "sentence": told,
         "sentence_parts": list(parts(told)),
         "waited": duration(((began or ended or now) - job["submitted_at"]).total_seconds()),
-        "ran": duration(((ended or now) - began).total_seconds()) if began else "",
+        "ran": duration(job["run_s"]) if began else "",
         "limit": limit(job["max_duration"]) if job["max_duration"] else "",
         "memory": gb(job["gpu_memory_min_mib"]) if job["gpu_memory_min_mib"] else "any",
         "hours": gpu_hours(job["gpu_hours"]),
@@ -124,13 +124,14 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
     state, name = JobState(job["state"]), job["outcome"]
     gpus = amount(job["gpu_count"], "GPU")
     where = " and ".join(sorted({g["node"] for g in job["gpus"]}))
-    ran = duration(((job["ended_at"] or now) - job["started_at"]).total_seconds()) if job["started_at"] else ""
+    ran = f"{duration(job['run_s'])}{_in_all(job)}" if job["started_at"] else ""
     waited = duration((now - job["submitted_at"]).total_seconds())
     if state is JobState.QUEUED:
         why = job["reasons"][0]["message"].split(". ")[0].rstrip(".") if job["reasons"] else ""
         return f"Has waited {waited} for {gpus}. {why}.".replace(" .", "")
     if state is JobState.RUNNING:
-        return f"Running on {gpus} of {where} for {ran}."
+        present = duration((now - (job["attempt_started_at"] or now)).total_seconds())
+        return f"Running on {gpus} of {where} for {present}{_which(job)}."
     if state is JobState.SUCCEEDED:
         return f"Succeeded after {ran} on {gpus} with {amount(len(job['artifacts']), 'artifact')}."
     if state is JobState.FAILED:
@@ -147,17 +148,30 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
     }[state]
 
 
+def _which(job: Mapping[str, Any]) -> str:
+    """In which attempt, where it is not the first."""
+    return f", in attempt {job['attempt']}" if job["attempt"] > 1 else ""
+
+
+def _in_all(job: Mapping[str, Any]) -> str:
+    return f" in {amount(job['attempt'], 'attempt')}" if job["attempt"] > 1 else ""
+
+
 def at_stake(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: datetime) -> str:
     """What is lost when the job is cancelled now."""
     if job["state"] in (JobState.QUEUED, JobState.HELD):
-        return "It has not started, so no work is lost; its place in the queue is."
-    saved = [e for e in events if e["type"] in ("checkpoint", "checkpointed")]
-    since = saved[-1]["at"] if saved else job["started_at"]
-    if since is None:
+        so_far = "It is not running" if job["attempt"] else "It has not started"
+        return f"{so_far}, so no work is lost; its place in the queue is."
+    began = job["attempt_started_at"]
+    if began is None:
         return "It has not started to work yet; the GPUs are given back."
+    saved = [e["at"] for e in events if e["type"] in ("checkpoint", "checkpointed")]
+    lately = bool(saved) and saved[-1] > began
+    since = saved[-1] if lately else began
     lost = (now - since).total_seconds() * job["gpu_count"] / 3600
     kept = "its newest checkpoint stays in the store" if saved else "there is no checkpoint"
-    return f"The work since {'the last checkpoint' if saved else 'its start'} is lost ({gpu_hours(lost)}); {kept}."
+    start = f"the start of attempt {job['attempt']}" if job["attempt"] > 1 else "its start"
+    return f"The work since {'the last checkpoint' if lately else start} is lost ({gpu_hours(lost)}); {kept}."
 
 
 def _pairs(numbers: Mapping[str, Any], names: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -24,8 +24,8 @@ MOST_AT_ONCE = 200
 GROUPS = (("waiting", "waiting"), ("live", "on GPUs"), ("ended", "ended"))
 STATES = (*GROUPS, *((s.value, s.replace("_", " ").lower()) for s in JobState))
 COLUMNS = (
-    "id", "name", "state", "kind", "project", "user", "queue", "priority", "gpu_count", "submitted_at", "started_at",
-    "ended_at", "outcome", "exit_code", "gpu_hours", "error",
+    "id", "name", "state", "kind", "project", "user", "queue", "priority", "gpu_count", "node_count",
+    "gpus_per_node", "submitted_at", "started_at", "ended_at", "outcome", "exit_code", "gpu_hours", "error",
 )  # fmt: skip
 
 

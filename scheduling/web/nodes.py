@@ -17,6 +17,7 @@ from scheduling.store.queries import events, pages, pool
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import posted, signed_in
 from scheduling.web.board import shown, tile
+from scheduling.web.window_words import closing
 from scheduling.web.wording import amount
 
 MAY = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent.RETURN}
@@ -37,6 +38,7 @@ def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
             "seq": seq,
             "node": one,
             "sentence": _sentence(one),
+            "windows": closing(actor, now(), node=name),
             "gpus": [_gpu(g) for g in sorted(gpus, key=lambda g: (g["index"], g["uuid"]))],
             "wanted": next((g for g in gpus if g["uuid"] == wanted), None),
             "history": [_event(e) for e in pool.node_events(name, gpu=wanted or None)],

@@ -12,6 +12,7 @@ from django.urls import reverse
 from scheduling.core.words import duration_in_words
 from scheduling.services.outlook import Foretold, Span
 from scheduling.services.whatif import Change, Planned, changes
+from scheduling.store.clock import from_ms
 from scheduling.web.job_words import cause
 from scheduling.web.wording import amount, gpu_hours, limit
 
@@ -130,11 +131,20 @@ def _beside(found: Foretold) -> str:
 
 def _nothing(found: Foretold) -> str:
     """What is said when no change would help."""
-    if found.rank is not None or found.start is None:
-        return "No smaller request of its kind would start now either: no GPU that it may have is free for it."
+    if found.rank is not None or found.start is None or _is_kept_past_its_time(found):
+        return (
+            "No single change would help: neither fewer GPUs or nodes, less memory, a shorter time limit nor one thing "
+            "less that it asks of its place."
+        )
     if found.promised:
         return "Nothing is needed: its GPUs are its own, or are being freed for it."
     return "Nothing: it waits for its time, not for GPUs."
+
+
+def _is_kept_past_its_time(found: Foretold) -> bool:
+    """Whether it is expected to start later than it may."""
+    until = [reason["numbers"]["until_ms"] for reason in found.reasons if reason["code"] in ("NOT_BEFORE", "BACKOFF")]
+    return bool(until) and found.start is not None and found.start.low > from_ms(until[0])
 
 
 def _help(each: Change, as_of: datetime, *, again: str = "") -> dict[str, Any]:

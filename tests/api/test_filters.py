@@ -61,3 +61,8 @@ def test_jobs_of_somebody_who_has_left_the_project_are_still_found():
 )
 def test_a_value_that_a_row_can_have_is_taken_though_no_row_has_it(query):
     assert world(node=False).alice.get(f"jobs/?{query}").json()["results"] == []
+
+
+def test_where_no_parameter_is_taken_the_sentence_says_so():
+    found = error(world().alice.get("pool/windows/?x=1"), 400, "x", "unknown_parameter")
+    assert found["message"] == "there is no parameter 'x'; none is taken here: remove it"

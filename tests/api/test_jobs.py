@@ -332,3 +332,28 @@ def test_a_log_as_text_is_plain_whole_and_takes_a_range():
 def test_the_log_of_a_node_without_a_part_in_the_job_is_404():
     alice, job = with_log("x")
     problem(alice.get(f"jobs/{job}/logs/?node=n9"), 404)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"gpu_count": 3}, (3, 1, 3, 0)),
+        ({"gpu_count": 8}, (8, 2, 4, 0)),
+        ({"gpu_count": 7}, (7, 2, None, 3)),
+        ({"node_count": 2, "gpus_per_node": 3}, (6, 2, 3, 0)),
+        ({"gpu_count": 7, "allow_span": True}, (7, None, None, 0)),
+    ],
+)
+def test_a_job_tells_the_nodes_that_it_spans_and_never_numbers_that_contradict_its_count(asked, told):
+    w = world()
+    b.node("n2")
+    made = w.alice.post("jobs/", {**b.command_body(), "gpu_count": None, **asked}).json()
+    assert (made["gpu_count"], made["node_count"], made["gpus_per_node"], made["remainder"]) == told
+
+
+def test_a_refused_job_tells_the_numbers_that_were_sent():
+    w = world()
+    sent = {"gpu_count": 9, "node_count": 2, "gpus_per_node": 4}
+    job = problem(w.alice.post("jobs/", {**b.command_body(), **sent}), 422)["job"]
+    found = w.alice.get(f"jobs/{job}/").json()
+    assert {name: found[name] for name in sent} == sent

@@ -150,7 +150,7 @@ class Node:
     # ------------------------------------------------------------ calls
 
     def _do_sendregister(self, command: m.SendRegister) -> None:
-        body = self.house.description(self, command.attempts)
+        body = {**self.house.description(self, command.attempts), "seq": command.seq}
         self._say("register", body, Timings().retry_s, lambda sent, reply: m.RegisterDone(sent, reply), checked=False)
 
     def _do_sendheartbeat(self, command: m.SendHeartbeat) -> None:

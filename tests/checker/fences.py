@@ -14,11 +14,20 @@ OF_A_LIVE_ATTEMPT = {
     "progress",
     "log",
     "checkpoint_committed",
+    "checkpoint_refused",
     "artifact_committed",
     "attempt_ended",
 }
 # What comes with a heartbeat, and so proves that one was accepted. Bytes and claims come by other doors.
-BY_HEARTBEAT = {"running", "progress", "log", "checkpoint_committed", "attempt_ended", "node_registered"}
+BY_HEARTBEAT = {
+    "running",
+    "progress",
+    "log",
+    "checkpoint_committed",
+    "checkpoint_refused",
+    "attempt_ended",
+    "node_registered",
+}
 LEADER = re.compile(r"scheduler (\d+)")
 
 

@@ -24,7 +24,7 @@ def test_gpus_of_a_window_that_has_begun_are_closed_and_not_free():
     plan = decide(world(groups(2, 4), gang("1", 2, 4), windows=(SERVICE,), running=BUSY))
     assert plan.holds[0].reasons[0].message == (
         "Needs 4 GPUs on each of 2 nodes; 0 nodes have 4 GPUs free, 3 suitable free in all. 4 GPUs more are closed to "
-        "it by window service until 1 Jan 1970, 00:15 UTC."
+        "it by window service until 1 Jan 1970, 00:15 UTC. It would start now with at most 3 GPUs on 1 node."
     )
     numbers = numbers_of(plan, "1", "GANG_NODES")
     assert (numbers["free"], numbers["closed"], numbers["ready_nodes"]) == (3, 4, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.core.decide import decide
-from scheduling.core.explain import starting_soon
+from scheduling.core.in_hand import starting_soon
 from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.pool import Pool
 from scheduling.core.resources import GroupRule
@@ -176,11 +176,17 @@ def test_a_job_that_fits_but_for_a_reservation_is_told_whose_and_how_short_it_mu
     assert (numbers["held_for"], numbers["fits_if_at_most_s"]) == ("large", 600)
 
 
-@pytest.mark.parametrize(("ends", "offered"), [(130, 120), (610, 540), (3_700, 3_600)])
-def test_a_shorter_time_limit_is_offered_with_a_minute_to_act_on_it(ends, offered):
+@pytest.mark.parametrize(("ends", "offered"), [(130, 120), (339, 329), (610, 600), (3_610, 3_600), (3_700, 3_600)])
+def test_the_longest_time_limit_is_offered_to_the_second_up_to_an_hour(ends, offered):
     jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]
     numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=ends)])), "1", "RESERVED")
     assert numbers["duration_at_most_s"] == offered
+
+
+def test_a_time_limit_that_is_not_the_longest_is_told_as_an_example():
+    jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]
+    plan = decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=3_700)]))
+    assert message_of(plan).endswith("It would start now with a time limit of for example 1 h.")
 
 
 def test_a_window_that_has_begun_is_told_with_its_end_and_offers_no_time_limit():
@@ -201,7 +207,7 @@ def test_a_window_says_in_words_from_when_until_when():
     plan = decide(world(loose(1), job("1"), windows=(closed,)))
     assert message_of(plan) == (
         "It would not end before window service closes the GPUs, from 1 Jan 1970, 00:30 UTC, until "
-        "1 Jan 1970, 02:30 UTC. It would start now with a time limit of at most 28 min."
+        "1 Jan 1970, 02:30 UTC. It would start now with a time limit of at most 29 min 50 s."
     )
 
 

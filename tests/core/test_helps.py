@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.core.decide import decide
+from scheduling.core.estimate import estimate
 from scheduling.core.explain import Explainer
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.resources import GroupRule
 from scheduling.core.scheduler import Scheduler
 
-from .build import groups, job, live, loose, numbers_of, world
+from .build import gang, gpus, groups, job, live, loose, node, numbers_of, pool, rule, world
 
 
 def test_a_shared_group_is_offered_when_only_a_whole_one_is_lacking():
@@ -32,10 +33,8 @@ def test_a_shared_group_is_not_offered_where_whole_groups_are_the_rule():
 
 def helps(*jobs, the_pool, running) -> list[tuple[str, int | None]]:
     """The changes that help the job "1", each with the second from which on."""
-    snapshot = world(the_pool, *jobs, running=running)
-    scheduler = Scheduler(snapshot)
-    scheduler.cycle(snapshot.now_ms)
-    found = Explainer(scheduler).helps(scheduler.waiting.by_id["1"])
+    scheduler, explainer = explained(*jobs, the_pool=the_pool, running=running)
+    found = explainer.helps(scheduler.waiting.by_id["1"])
     return [(each.name, each.starts_ms and each.starts_ms // 1000) for each in found]
 
 
@@ -58,3 +57,83 @@ def test_a_job_that_never_has_a_partner_left_is_offered_to_do_without_one():
     assert helps(waiting, the_pool=loose(1), running=[live("r", "n0/0", family="red", ends=600)]) == [
         ("without_with", 600)
     ]
+
+
+def test_a_gang_is_offered_fewer_gpus_on_each_node_where_small_nodes_are_free():
+    the_pool = pool(gpus("n0", 8), gpus("n1", 8), gpus("n2", 4), gpus("n3", 4))
+    running = [live(f"r{n}", *(f"n{n}/{gpu}" for gpu in range(8))) for n in range(2)]
+    plan = decide(world(the_pool, gang("1", 2, 8), running=running))
+    assert numbers_of(plan, "1", "GANG_NODES")["gpus_at_most"] == 4
+    assert plan.holds[0].reasons[0].message.endswith("It would start now with at most 4 GPUs on each node.")
+
+
+def test_a_gang_is_offered_fewer_of_both_where_neither_alone_would_help():
+    the_pool = pool(gpus("n0", 8), gpus("n1", 8), gpus("n2", 4))
+    running = [live(f"r{n}", *(f"n{n}/{gpu}" for gpu in range(8))) for n in range(2)]
+    plan = decide(world(the_pool, gang("1", 2, 8), running=running))
+    assert plan.holds[0].reasons[0].message.endswith("It would start now with at most 4 GPUs on 1 node.")
+
+
+def test_what_fits_but_is_promised_to_others_does_not_hide_what_is_not():
+    the_pool = pool(gpus("n0", 3), gpus("n1", 2), gpus("n2", 4))
+    jobs = [job("large", 3, at=1, rules=[rule("node", "In", "n0")]), job("1", 4, at=2)]
+    running = [live("r", "n0/0", ends=600), live("s", *(f"n2/{gpu}" for gpu in range(4)))]
+    running += [live("t", "n1/0")]
+    assert helps(*jobs, the_pool=the_pool, running=running) == [("gpus_at_most", None)]
+    assert numbers_of(decide(world(the_pool, *jobs, running=running)), "1", "BUSY")["gpus_at_most"] == 1
+
+
+def test_a_job_that_may_evict_is_offered_what_would_start_with_victims_and_nothing_that_gains_nothing():
+    running = [
+        live("high", "n0/0", level="High", granted_ms=0, ends=3_500),
+        live("low", "n1/0", level="Low", granted_ms=0, ends=3_490),
+    ]
+    waiting = job("1", level="Critical", rules=[rule("node", "In", "n0")])
+    scheduler, explainer = explained(waiting, the_pool=pool(gpus("n0", 1), gpus("n1", 1)), running=running)
+    found = explainer.helps(scheduler.waiting.by_id["1"])
+    assert [(each.name, each.words, each.starts_ms) for each in found] == [
+        ("without_rule", "without its required rules and by evicting 1 job", None)
+    ]
+
+
+def test_what_would_start_less_than_a_minute_sooner_is_not_offered():
+    running = [live("r", "n0/0", ends=3_500), live("s", "n1/0", ends=3_490)]
+    waiting = job("1", rules=[rule("node", "In", "n0")])
+    assert helps(waiting, the_pool=pool(gpus("n0", 1), gpus("n1", 1)), running=running) == []
+
+
+def explained(*jobs, the_pool, running=(), **more) -> tuple[Scheduler, Explainer]:
+    """The scheduler after a pass over these jobs, and its explanations."""
+    snapshot = world(the_pool, *jobs, running=running, **more)
+    scheduler = Scheduler(snapshot)
+    scheduler.cycle(snapshot.now_ms)
+    return scheduler, Explainer(scheduler)
+
+
+def two_racks() -> dict[str, object]:
+    """Two free nodes in different racks, and beside the first a third that is taken for 20 minutes."""
+    nodes = [node("n0", rack="r0"), node("n1", rack="r1"), node("n2", rack="r0")]
+    the_pool = pool(*(gpus(f"n{n}", 4) for n in range(3)), nodes=nodes)
+    return {"the_pool": the_pool, "running": [live("r", *(f"n2/{n}" for n in range(4)), ends=1_210)]}
+
+
+def test_a_gang_that_holds_out_for_its_level_is_told_so_and_starts_when_it_holds_out_no_more():
+    waiting = gang("1", 2, 4, at=10, max_wait_for_level_s=25)
+    scheduler, explainer = explained(waiting, **two_racks())
+    queued = scheduler.waiting.by_id["1"]
+    found = estimate(scheduler, explainer, queued)
+    assert found is not None
+    assert (found.low, found.told_low, found.promised) == (35_000, 35_000, False)
+    reason = explainer.of("1")[0]
+    assert (reason.code, dict(reason.numbers)["until_ms"]) == ("HOLDS_OUT", 35_000)
+    assert reason.message == (
+        "Free GPUs would do, but it holds out for one rack by its own max_wait_for_level, until 1 Jan 1970, "
+        "00:00:35 UTC. It would start now with at most 1 node, or without holding out for its level."
+    )
+
+
+def test_a_gang_does_start_when_it_has_said_that_it_holds_out_no_more():
+    waiting = gang("1", 2, 4, at=10, max_wait_for_level_s=25)
+    starts = {now: decide(world(two_racks()["the_pool"], waiting, running=two_racks()["running"], now_ms=now)).starts
+              for now in (34_999, 35_000)}  # fmt: skip
+    assert [len(each) for each in starts.values()] == [0, 1]

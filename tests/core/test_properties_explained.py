@@ -30,7 +30,7 @@ def smaller(job: WaitingJob, name: str, value: int) -> WaitingJob | None:
     """The job with the change it was offered; None for a number that offers none."""
     request = job.request
     changed: dict[str, dict[str, object]] = {
-        "gpus_at_most": {"gpu_count": value, "gpus_per_node": value},
+        "gpus_at_most": {"gpu_count": value * request.node_count, "gpus_per_node": value, "remainder": 0},
         "nodes_at_most": {"node_count": value, "gpu_count": value * request.gpus_per_node, "remainder": 0},
         "memory_at_most_mib": {"gpu_memory_min_mib": value},
         "without_exclusive": {"nvlink_exclusive": False},

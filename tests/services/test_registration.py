@@ -154,3 +154,22 @@ def test_another_nodes_attempt_is_not_to_be_claimed():
     run = running()
     b.node("n2")
     assert pool.claim("n2", run.attempt, run.epoch, b.NOON).code == "stale_epoch"
+
+
+@pytest.mark.parametrize("seq", [7, 9])
+def test_a_registration_that_newer_words_have_overtaken_takes_nothing_back(seq):
+    """It was sent before the node was given the job, so it doesn't name it."""
+    made = b.lab()
+    pool.register("n1", {**b.description("n1"), "seq": 9}, b.later(1))
+    run = b.running(made.who["alice"], made.models, now=b.later(2))
+    answer = pool.register("n1", {**b.description("n1"), "seq": seq}, b.later(3))
+    assert (answer.status, answer.code) == (409, "overtaken")
+    assert Attempt.objects.get(pk=run.attempt).ended_at is None
+
+
+def test_a_registration_of_another_boot_counts_whatever_its_number():
+    made = b.lab()
+    pool.register("n1", {**b.description("n1"), "seq": 9}, b.later(1))
+    run = b.running(made.who["alice"], made.models, now=b.later(2))
+    pool.register("n1", {**b.description("n1", boot="boot-2"), "seq": 3}, b.later(3))
+    assert Attempt.objects.get(pk=run.attempt).outcome == "LOST"

@@ -223,3 +223,19 @@ def test_a_wrong_parameter_is_told_as_it_was_sent(who, given, written):
 def test_models_that_are_no_list_are_told_how_many_there_may_be(who, given):
     errors = refusal(who["alice"], {**b.merge_body([]), "params": {"strategy": "linear", "models": given}}).errors
     assert ("params.models", [2, 32]) in [(e["field"], e["limit"]) for e in errors]
+
+
+@pytest.mark.parametrize(
+    ("asked", "fields"),
+    [
+        ({"gpu_count": 99, "node_count": -2, "max_duration": "30x"}, ["gpu_count", "node_count", "max_duration"]),
+        ({"gpu_count": "99", "gpu_per_node": "x"}, ["gpu_count", "gpu_per_node"]),
+        ({"gpu_count": "x", "node_count": 99}, ["node_count", "gpu_count"]),
+        ({"gpu_count": 2, "node_count": -2}, ["node_count"]),
+        ({"gpu_count": -1, "node_count": -2}, ["gpu_count", "node_count"]),
+    ],
+)
+def test_a_count_that_can_not_be_read_hides_no_fault_of_another(asked, fields):
+    lab = b.lab()
+    found = jobs.check({**b.command_body(), **asked}, lab.who["alice"], b.NOON)[2]
+    assert [error["field"] for error in found] == fields

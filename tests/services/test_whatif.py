@@ -155,6 +155,8 @@ def test_a_partner_that_does_not_run_need_not_be_waited_for(who, models):
         {"with": {"group": "red", "level": "rack"}},
         {"anti_affinity": {"group": "red", "level": "node"}},
         {"group": "red", "with": {"group": "red", "level": "node"}},
+        {"not_before": "2026-03-02T12:30:10Z"},
+        {"not_before": "2026-03-02T13:30:10Z"},
         {},
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.snapshot import Snapshot
-from scheduling.models import Event
+from scheduling.models import Event, Project
 from scheduling.services import replay
 from scheduling.services.replay import TooLong, Unplayable
 from scheduling.simulation.comparison import Difference, compare
@@ -214,8 +214,27 @@ def test_a_weight_of_whom_there_is_not_is_refused_with_who_there_is(who):
 def test_a_rule_that_no_replay_asks_for_is_noted(who, busy, here):
     body = {"policy": {"queues": {"merge": {"max_duration_cap_s": 14_400}}}}
     assert replay.replay(body, who["admin"], b.later(10))["notes"] == [
-        "queues.merge.max_duration_cap_s of the policy changes nothing here: it is a rule for jobs that are submitted"
+        "queues.merge.max_duration_cap_s of the policy changes nothing here: it is a rule for jobs that are submitted",
+        replay.SAME,
     ]
+
+
+def test_a_value_that_holds_already_is_noted_and_so_is_a_replay_that_came_out_the_same(who, busy, here):
+    Project.objects.filter(name="alpha").update(weight=2)
+    found = replay.replay({"policy": {"project_weights": {"alpha": 2}}}, who["admin"], b.later(10))
+    assert (found["jobs"], found["notes"]) == (
+        [], ["project_weights.alpha of the policy is 2 already: it changes nothing", replay.SAME],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("body", [{"add_nodes": [{"like": "n1", "count": 2}]}, {"remove_nodes": ["n1"]}])
+def test_a_replay_that_came_out_otherwise_has_no_such_note(who, busy, here, body):
+    assert replay.replay(body, who["admin"], b.later(10))["notes"] == []
+
+
+def test_a_job_more_that_moves_nobody_is_no_replay_that_came_out_the_same(who, here):
+    body = {"job": b.merge_body([b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)])}
+    assert replay.replay(body, who["admin"], b.later(10))["notes"] == []
 
 
 @pytest.mark.parametrize(

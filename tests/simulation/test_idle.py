@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.simulation.cluster import cluster
-from scheduling.simulation.idle import SAVES_AT_ONCE, idle_columns, idle_policy, idle_rules
+from scheduling.simulation.idle import SAVES_AT_ONCE, idle_columns, idle_policy, idle_rules, idle_values
 from scheduling.simulation.policy_patch import patched
 from scheduling.simulation.workload import Trace, TraceJob
 
@@ -61,3 +61,28 @@ def test_rules_for_submitting_and_the_grace_do_nothing_to_what_waits():
         "queues.eval.max_duration_cap_s of the policy changes nothing here: it is a rule for jobs that are submitted",
         "queues.eval.grace_s of the policy changes nothing here: evicted jobs save at once",
     )
+
+
+MERGE = DEFAULT_POLICY.queue("merge")
+
+
+@pytest.mark.parametrize(
+    ("patch", "paths"),
+    [
+        ({"project_weights": {"alpha": 2, "beta": 3, "new": 1}, "user_weights": {"alpha/ann": 1, "alpha/bob": 2}},
+         ["project_weights.alpha", "project_weights.new", "user_weights.alpha/ann"]),
+        ({"half_life_s": 7 * 86400, "in_flight": "off"}, ["half_life_s"]),
+        ({"queues": {"merge": {"weight": MERGE.weight, "grace_s": MERGE.grace_s + 1,
+                               "levels": {level.name: level.value for level in reversed(MERGE.levels)}}}},
+         ["queues.merge.weight", "queues.merge.levels"]),
+        ({"retry": {"backoff_s": DEFAULT_POLICY.retry.backoff_s}, "evict": {"protect_s": 1}}, ["retry.backoff_s"]),
+        ({"preemption": [asdict(rule) for rule in DEFAULT_POLICY.preemption]}, ["preemption"]),
+        ({"queues": {}, "project_weights": {}}, []),
+    ],
+)  # fmt: skip
+def test_each_value_that_holds_already_is_noted_by_its_key_and_no_other(patch, paths):
+    old = replace(DEFAULT_POLICY, project_weights={"alpha": 2.0, "beta": 2.0})
+    assert patched(old, patch)
+    notes = idle_values(old, patch)
+    assert [note.split(" of the policy is ")[0] for note in notes] == paths
+    assert all(note.endswith(" already: it changes nothing") for note in notes)

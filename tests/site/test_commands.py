@@ -27,6 +27,16 @@ def test_addnode_prints_a_token_once_and_a_new_one_only_when_asked():
     assert pool.is_token_of("gpu-box", second.getvalue().strip())
 
 
+def test_addnode_tells_the_next_command_beside_the_token_which_stands_alone_on_stdout(settings):
+    settings.PUBLIC_URL = "http://pool.example"
+    out, beside = StringIO(), StringIO()
+    call_command("addnode", "gpu-box", stdout=out, stderr=beside)
+    assert out.getvalue().count("\n") == 1
+    command = "python -m workers agent --state DIR --server http://pool.example --node gpu-box --token-file FILE"
+    assert command in beside.getvalue()
+    assert out.getvalue().strip() not in beside.getvalue()
+
+
 def test_addnode_refuses_a_bad_name():
     with pytest.raises(CommandError, match="lower-case letters, digits and dashes"):
         call_command("addnode", "GPU box!")

@@ -249,3 +249,11 @@ def test_the_working_files_offered_are_not_other_jobs_checkpoints(lab):
     b.artifact(lab.who["alice"], "kept-state", {"experiment.json": b"{}"}, kind="checkpoint")
     page = text(browser().get(FORM))
     assert (">code (" in page, "kept-state" in page) == (True, False)
+
+
+def test_gpus_that_nothing_has_are_named_though_the_nodes_can_not_be_read():
+    b.lab()
+    response = browser().post(FORM, typed(gpu_count="99", node_count="-2", max_duration="30x"))
+    html = text(response)
+    assert "3 things to mend" in html
+    assert "at most 4" in beside(html, "gpu_count")

@@ -113,6 +113,15 @@ def test_a_job_with_a_time_of_its_own_waits_for_that(world):
     assert "it waits for its time, not for GPUs" in html
 
 
+def test_a_job_that_waits_for_gpus_past_its_own_time_is_not_told_that_it_waits_for_its_time(world):
+    b.running(world["alice"], world["models"], gpu_count=4)
+    job = b.submitted(world["alice"], b.merge_body(world["models"], not_before="2026-03-02T12:30:00Z"))
+    b.ticked()
+    html = page(job)
+    assert '<p class="at"><time datetime="2026-03-02T13:00:00+00:00"' in html
+    assert "not for GPUs" not in html
+
+
 def test_a_job_without_a_place_in_the_pool_has_no_start_in_sight(world):
     job = b.submitted(world["alice"], b.merge_body(world["models"]))
     pool.operate("n1", "cordon", world["admin"], b.NOON)
@@ -230,9 +239,9 @@ def test_the_page_proposes_a_time_limit_as_people_write_it(world):
     job = b.submitted(world["alice"], body, now=b.later(1))
     b.ticked(b.later(2))
     html = page(job)
-    assert "With a time limit of at most 59 min it would start now." in html
+    assert "With a time limit of at most 1 h it would start now." in html
     link = re.search(r'<a class="once" href="(/jobs/new/\?[^"]+)">', html).group(1).replace("&amp;", "&")
-    assert 'name="max_duration" value="59 min"' in text(browser().get(link))
+    assert 'name="max_duration" value="1 h"' in text(browser().get(link))
 
 
 def test_where_and_when_it_could_start_are_told_once(world):

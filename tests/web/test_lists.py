@@ -119,3 +119,11 @@ def test_the_ids_hold_no_job_of_another_page_or_project(monkeypatch):
     following = browser().get("/jobs/").context["following"]
     assert browser().get(f"/jobs/ids/?{following}").json() == {"jobs": [made[1], made[0]]}
     assert browser("bob").get("/jobs/ids/").json() == {"jobs": []}
+
+
+def test_the_csv_tells_the_nodes_that_a_job_spans():
+    lab = b.lab()
+    b.node("n2")
+    b.submitted(lab.who["alice"], b.command_body(gpu_count=7))
+    (row,) = csv.DictReader(io.StringIO(text(browser().get("/jobs/export.csv"))))
+    assert (row["gpu_count"], row["node_count"], row["gpus_per_node"]) == ("7", "2", "")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workers.agent.contract import COMMAND, contract_of
-from workers.agent.outcome import Facts
+from workers.agent.outcome import Exit, Facts
 from workers.agent.tail import read_facts
 from workers.protocol import Launch
 
@@ -14,9 +14,13 @@ from workers.protocol import Launch
 WHOLE = {"type": "artifact", "name": "output", "path": ".", "kind": "output"}
 
 
-def facts_at_end(directory: Path, launch: Launch | None, *, stop_offset: int | None) -> Facts:
-    """The facts of the attempt in ``directory``; ``stop_offset`` is where in its events the stop was asked."""
-    facts = read_facts(directory / "events.jsonl", stop_offset=stop_offset)
+def facts_at_end(directory: Path, launch: Launch | None, *, end: Exit, stop_offset: int | None) -> Facts:
+    """The facts of the attempt in ``directory``, by its ``end``.
+
+    ``stop_offset`` is where in its events the stop was asked.
+    """
+    left = end.cause == "exit" and end.exit_code == contract_of(launch).checkpoint_exit_code
+    facts = read_facts(directory / "events.jsonl", stop_offset=stop_offset, left=left)
     if launch is None or launch["kind"] != COMMAND:
         return facts
     output, sign = directory / "work" / "output", contract_of(launch).done_file

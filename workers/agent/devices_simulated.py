@@ -17,6 +17,7 @@ import threading
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,14 @@ class Scene:
 
 
 def memory_mib(value: Any) -> int:
-    """``80GiB``, ``80GB`` or a plain number (GB of 10^9 bytes) in whole MiB; raises ValueError for anything else."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value))
-    if found is None or found[2].upper() not in _UNITS or float(found[1]) <= 0:
+    """``80GiB``, ``80GB`` or a plain number (GB of 10^9 bytes) in whole MiB; raises ValueError for anything else.
+
+    Rounded up as a job's ``gpu_memory_min`` is (D26), so that a GPU of 80GB serves a job that needs 80GB.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value), re.ASCII)
+    if found is None or found[2].upper() not in _UNITS or Fraction(found[1]) <= 0:
         raise ValueError(f"memory must be like 80GiB or 80GB, not {value!r:.40}")
-    return int(float(found[1]) * _UNITS[found[2].upper()]) // 2**20
+    return math.ceil(Fraction(found[1]) * _UNITS[found[2].upper()] / 2**20)
 
 
 def parse_scene(text: str, folder: Path = Path()) -> Scene:

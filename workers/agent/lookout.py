@@ -59,7 +59,7 @@ class Lookout:
         if held.phase in ALIVE and (end := self.processes.ended(held.ref)) is not None:
             stop = self.processes.stop_asked(held.ref)
             offset = stop.events_offset if stop is not None else None
-            facts = facts_at_end(self.state.of(held.ref), held.launch, stop_offset=offset)
+            facts = facts_at_end(self.state.of(held.ref), held.launch, end=end, stop_offset=offset)
             yield m.Exited(held.ref, end, facts)
         if held.phase in (Phase.RUNNING, Phase.PUBLISHING, Phase.FINISHED) and not held.log_done:
             yield from self._files(held, now, every_s)

@@ -178,7 +178,7 @@ class Loop:
         gpus = [dict(gpu) for gpu in self.inventory]
         bandwidth = self.settings.bandwidth
         body = {
-            "boot_id": self._boot_id(), "protocol": PROTOCOL_VERSION, "agent_version": VERSION,
+            "boot_id": self._boot_id(), "seq": command.seq, "protocol": PROTOCOL_VERSION, "agent_version": VERSION,
             "address": self.settings.address or socket.gethostname(),
             "rack_id": self.settings.rack or str(self.node.get("rack_id") or ""),
             "network_bandwidth_gbps": float(

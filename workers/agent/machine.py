@@ -16,11 +16,13 @@ from workers.agent import messages as m
 from workers.agent.attempt import LEASED, Held, Phase
 from workers.agent.fence import FenceClock
 from workers.agent.outcome import Ending
+from workers.agent.refusals import Refusals
 from workers.agent.statedir import Ref
 from workers.protocol import Answer, Desired, Outcome, Timings
 
 MAX_REPORTS = 400
 MAX_LOGS_IN_ONE = 8
+FROM_EVENTS = ("progress", "metric", "checkpoint", "checkpoint_refused")
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class Machine:
         self.sees_gpus = sees_gpus
         self.clock = FenceClock(deadline)
         self.attempts: dict[Ref, Held] = {held.ref: held for held in found}
+        self.refusals = Refusals()
         self.registered = False
         self.draining = False
         self.left = False
@@ -74,8 +77,8 @@ class Machine:
             m.Tailed: self._tailed,
             m.OverQuota: lambda event, now: self._of(event.ref, lambda held: held.over_quota(event, now)),
             m.Snapshotted: self._snapshotted,
-            m.Published: self._published,
-            m.PublishFailed: self._publish_failed,
+            m.Published: self._uploaded,
+            m.PublishFailed: self._uploaded,
             m.BellRang: self._bell,
             m.Terminate: self._terminate,
         }
@@ -91,6 +94,7 @@ class Machine:
         for command in commands:
             if isinstance(command, m.Drop):
                 self.attempts.pop(command.ref, None)
+                self.refusals.forget(command.ref)
         commands += self._call(now)
         return commands + self._leave(now)
 
@@ -148,9 +152,12 @@ class Machine:
         if self.flight is not None or now < self.try_at:
             return []
         if not self.registered:
+            # What is not named now the server takes for lost: a claim that is answered later comes too late.
+            self.attempts = {ref: held for ref, held in self.attempts.items() if held.phase is not Phase.CLAIMING}
             self.flight = Flight(register=True)
             self.told_at = now
-            return [m.SendRegister(tuple(self._registration()))]
+            self.seq += 1
+            return [m.SendRegister(tuple(self._registration()), self.seq)]
         health = now >= self.health_at or self._failure_to_tell()
         if not health and now < self._tell_at():
             return []
@@ -242,7 +249,7 @@ class Machine:
         return commands
 
     def _keep_offset(self, held: Held) -> list[m.Command]:
-        told = not any(report["type"] in ("progress", "metric", "checkpoint") for report in held.queue)
+        told = not any(report["type"] in FROM_EVENTS for report in held.queue)
         if not told or held.saving or held.dropped or held.events_kept == held.events_offset:
             return []
         held.events_kept = held.events_offset
@@ -344,29 +351,29 @@ class Machine:
 
     def _tailed(self, event: m.Tailed, now: float) -> list[m.Command]:
         held = self.attempts.get(event.ref)
-        return held.tailed(event) if held is not None and not held.dropped else []
+        if held is None or held.dropped:
+            return []
+        self.refusals.tailed(held, event)
+        return held.tailed(event)
 
     def _snapshotted(self, event: m.Snapshotted, now: float) -> list[m.Command]:
-        commands = self._of(event.ref, lambda held: held.snapshotted(event))
+        held = self.attempts.get(event.ref)
+        if held is None:
+            return []
+        self.refusals.snapshotted(held, event)
+        commands = held.snapshotted(event)
         trouble = f"{event.ref.name}: a checkpoint on the way was not taken: {event.error}"
         return [m.Note(trouble), *commands] if event.error else commands
 
-    def _published(self, event: m.Published, now: float) -> list[m.Command]:
-        held = self.attempts.get(event.ref)
-        if held is None or held.phase is not Phase.PUBLISHING or held.ending is None:
-            return []
-        return held.finish(held.ending, artifacts=event.artifacts, checkpoint=event.checkpoint)
-
-    def _publish_failed(self, event: m.PublishFailed, now: float) -> list[m.Command]:
+    def _uploaded(self, event: m.Published | m.PublishFailed, now: float) -> list[m.Command]:
         """Refused outputs make a success a failure; a refused checkpoint only costs the work since the last one."""
         held = self.attempts.get(event.ref)
         if held is None or held.phase is not Phase.PUBLISHING or held.ending is None:
             return []
-        if event.stale:
-            return held.drop()
-        if held.ending.outcome is Outcome.SUCCEEDED:
-            return held.finish(Ending(Outcome.FAILED, "upload refused", event.error))
-        return held.finish(Ending(held.ending.outcome, "checkpoint refused", event.error))
+        ending = self.refusals.ending(held, held.ending, event)
+        if isinstance(event, m.Published):
+            return held.finish(ending, artifacts=event.artifacts, checkpoint=event.checkpoint)
+        return held.drop() if event.stale else held.finish(ending)
 
     # ------------------------------------------------------------ from outside
 

@@ -179,13 +179,18 @@ class OverQuota:
 
 @dataclass(frozen=True, slots=True)
 class Snapshotted:
-    """A checkpoint of a running job is in the store as ``artifact``, or could not be taken (None: ``error``)."""
+    """A checkpoint of a running job is in the store as ``artifact``, or could not be taken (None: ``error``).
+
+    ``gone``: the job has removed or replaced it meanwhile, or it never was there; ``own``: the node's own trouble.
+    """
 
     ref: Ref
     artifact: str | None
     step: int
     error: str = ""
     stale: bool = False
+    gone: bool = False
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +233,7 @@ Event = (
 @dataclass(frozen=True, slots=True)
 class SendRegister:
     attempts: tuple[dict[str, Any], ...]
+    seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)

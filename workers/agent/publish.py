@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from workers.agent.transfer import (
     TransferFailed,
     has_both_parts,
     publish,
-    walk,
 )
+from workers.agent.tree import files_below
 from workers.protocol import UnsafePath, check_path
 
 
@@ -36,13 +37,17 @@ def publish_attempt(api: Api, command: m.Publish, directory: Path, patience: Pat
 def _output(api: Api, command: m.Publish, event: dict[str, Any], *, output: Path, patience: Patience) -> str:
     name, relative = event["name"], event["path"]
     try:
-        root = output if relative == "." else output / check_path(relative.rstrip("/"))
+        place = relative if relative == "." else check_path(relative.rstrip("/"))
     except UnsafePath as problem:
-        raise TransferFailed(f"artifact {name!r:.80}: path {problem}; it is relative to EMEP_OUTPUT_DIR") from problem
-    if not root.exists():
-        raise TransferFailed(f"artifact {name!r:.80}: there is no {relative!r:.200} in EMEP_OUTPUT_DIR")
-    base = root.parent if root.is_file() else root
-    files = {path: base / path for path in walk(root)}
+        raise TransferFailed(f"artifact {name!a:.80}: path {problem}; it is relative to EMEP_OUTPUT_DIR") from problem
+    try:
+        json.dumps(event, ensure_ascii=False).encode()
+    except UnicodeEncodeError as problem:
+        raise TransferFailed(f"artifact {name!a:.80}: its name, kind and meta must be UTF-8 text") from problem
+    try:
+        files = {path: output / real for path, real in files_below(output, place).items()}
+    except TransferFailed as problem:
+        raise TransferFailed(f"artifact {name!r:.80} in EMEP_OUTPUT_DIR: {problem}") from problem
     if not files:
         raise TransferFailed(f"artifact {name!r:.80}: {relative!r:.200} holds no file")
     meta = event.get("meta")
@@ -59,7 +64,9 @@ def publish_snapshot(api: Api, command: m.Snapshot, directory: Path, patience: P
     try:
         files = held_still(root, declared_files(root, command.declared), still)
         if not files:
-            raise TransferFailed(f"checkpoint: there is no file at {command.declared!r:.200} in EMEP_CHECKPOINT_DIR")
+            raise TransferFailed(
+                f"{command.declared!r:.200} in EMEP_CHECKPOINT_DIR holds no file: announce it when it does"
+            )
         artifact = _send_checkpoint(api, command, files, directory / "snapshot.json", clean=True, patience=patience)
     finally:
         shutil.rmtree(still, ignore_errors=True)
@@ -69,10 +76,10 @@ def publish_snapshot(api: Api, command: m.Snapshot, directory: Path, patience: P
 def _checkpoint(api: Api, command: m.Publish, directory: Path, patience: Patience) -> str | None:
     """What the ended job has saved, as far as it may be resumed from; None when that is nothing."""
     root = directory / "work" / "checkpoint"
-    names = chosen(root, kind=command.launch["kind"], clean=command.clean, declared=command.declared)
-    if not names:
+    found = chosen(root, kind=command.launch["kind"], clean=command.clean, declared=command.declared)
+    if not found:
         return None
-    files = {name: root / name for name in names}
+    files = {name: root / real for name, real in found.items()}
     about = directory / EXPERIMENT_FILE
     return _send_checkpoint(api, command, files, about, clean=command.clean, patience=patience)
 
@@ -112,5 +119,5 @@ def failed(what: str, ref: Ref, problem: TransferFailed) -> m.Event:
     if what == "prepare":
         return m.PrepareFailed(ref, str(problem), retryable=problem.retryable or problem.stale)
     if what == "snapshot":
-        return m.Snapshotted(ref, None, 0, str(problem), problem.stale)
+        return m.Snapshotted(ref, None, 0, str(problem), problem.stale, problem.gone, problem.retryable)
     return m.PublishFailed(ref, str(problem), stale=problem.stale)

@@ -39,7 +39,7 @@ def as_report(event: dict[str, Any]) -> dict[str, Any] | None:
     kind = event["type"]
     if kind == "progress":
         report: dict[str, Any] = {"type": "progress", "step": event.get("step"), "total": event.get("total")}
-        report["unit"] = str(event.get("unit", ""))[:40]
+        report["unit"] = clean_text(str(event.get("unit", "")))[:40]
         if any(not _whole(report[name]) for name in ("step", "total")):
             return None
         if _finite(event.get("rate")):
@@ -128,10 +128,15 @@ class EventsTail:
                 yield line
 
 
-def read_facts(path: Path, *, stop_offset: int | None) -> Facts:
-    """What the job declared in the whole file (its first 64 MiB); ``stop_offset`` is where the stop was asked."""
+def read_facts(path: Path, *, stop_offset: int | None, left: bool = False) -> Facts:
+    """What the job declared in the whole file (its first 64 MiB); ``stop_offset`` is where the stop was asked.
+
+    ``left``: its exit code says that it has saved. It, and one that says so by a ``yield``, has saved where it told
+    last that it was, as far as it has not told of a checkpoint's step.
+    """
     done, yielded, after, bad = False, False, False, 0
     step: int | None = None
+    reached: int | None = None
     last_path: str | None = None
     artifacts: dict[str, dict[str, Any]] = {}
     error: dict[str, Any] = {}
@@ -151,6 +156,8 @@ def read_facts(path: Path, *, stop_offset: int | None) -> Facts:
                 done = True
             elif kind == "yield":
                 yielded = True
+            elif kind == "progress" and _whole(event.get("step")):
+                reached = int(event["step"])
             elif kind == "checkpoint":
                 after = after or (stop_offset is not None and begins >= stop_offset)
                 declared = as_saved(event)
@@ -160,6 +167,8 @@ def read_facts(path: Path, *, stop_offset: int | None) -> Facts:
                 artifacts[event["name"]] = event
             elif kind == "error":
                 error = event
+    if step is None and (left or yielded):
+        step = reached
     return Facts(
         done=done, yielded=yielded, last_path=last_path, checkpoint_after_stop=after, last_step=step,
         artifacts=tuple(artifacts.values()), error_code=clean_text(str(error.get("code", "")))[:100],

@@ -25,12 +25,16 @@ CACHE_MTIME_NS = 10**18
 
 
 class TransferFailed(Exception):
-    """The bytes can't be had or given, and trying again won't help; ``retryable``: another node might do it."""
+    """The bytes can't be had or given, and trying again won't help; ``retryable``: another node might do it.
 
-    def __init__(self, message: str, *, retryable: bool = False, stale: bool = False) -> None:
+    ``gone``: the job has removed or replaced them meanwhile, or they never were there.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False, stale: bool = False, gone: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.stale = stale
+        self.gone = gone
 
 
 class Aborted(Exception):
@@ -203,21 +207,6 @@ def has_both_parts(names: Iterable[str]) -> bool:
     return EXPERIMENT_FILE in found and all(n == EXPERIMENT_FILE or n.startswith(FRAMEWORK_DIR) for n in found)
 
 
-def walk(root: Path) -> list[str]:
-    """The regular files below ``root`` (or ``root`` itself as its name), sorted. A symbolic link is refused."""
-    if root.is_symlink():
-        raise TransferFailed(f"{root.name} is a symbolic link; write the file itself")
-    if root.is_file():
-        return [root.name]
-    found: list[str] = []
-    for directory, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            if (Path(directory) / name).is_symlink():
-                raise TransferFailed(f"{name!r:.80} is a symbolic link; write the file itself")
-        found += [str((Path(directory) / name).relative_to(root)) for name in files]
-    return sorted(_safe(path) for path in found)
-
-
 def publish(
     api: Api, ref: Ref, *, name: str, kind: str, meta: dict[str, Any], files: dict[str, Path], patience: Patience
 ) -> str:
@@ -226,7 +215,7 @@ def publish(
     Goes on where an earlier try stopped, waits while the server is away. Raises :class:`TransferFailed` when it
     refuses, with ``stale`` when the attempt is no longer this node's.
     """
-    hashes = {path: hash_file(source) for path, source in files.items()}
+    hashes = _hashes(files)
     entries = [{"path": _safe(p), "size": files[p].stat().st_size, "sha256": hashes[p]} for p in sorted(files)]
     body = {"epoch": ref.epoch, "name": name, "kind": kind, "meta": meta, "files": entries}
     try:
@@ -238,6 +227,17 @@ def publish(
         return str(patience.again(lambda: api.commit_artifact(ref.attempt, upload, done))["artifact"])
     except CallFailed as problem:
         raise TransferFailed(f"{name}: {problem.failure.message}", stale=problem.failure.stale) from problem
+
+
+def _hashes(files: dict[str, Path]) -> dict[str, str]:
+    """The sha256 of each; bytes that several names lead to are read once."""
+    known: dict[tuple[int, int], str] = {}
+    found: dict[str, str] = {}
+    for path, source in files.items():
+        about = source.stat()
+        me = (about.st_dev, about.st_ino)
+        found[path] = known[me] = known.get(me) or hash_file(source)
+    return found
 
 
 def _send(api: Api, ref: Ref, *, upload: str, path: str, source: Path, at: int, patience: Patience) -> None:

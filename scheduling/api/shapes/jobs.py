@@ -156,14 +156,19 @@ class JobShape(WithGroup):
     queue = serializers.CharField(allow_null=True)
     priority = serializers.CharField(allow_null=True)
     gpu_count = serializers.IntegerField()
-    node_count = serializers.IntegerField()
-    gpus_per_node = serializers.IntegerField()
+    node_count = serializers.IntegerField(
+        allow_null=True,
+        help_text="The nodes that it spans; null with allow_span: see the nodes of its attempts.",
+    )
+    gpus_per_node = serializers.IntegerField(
+        allow_null=True, help_text="On each node; null with allow_span, and where the last node has fewer (remainder)."
+    )
     gpu_memory_min = serializers.JSONField(allow_null=True)
     gpu_memory_min_mib = serializers.IntegerField()
     nvlink_required = serializers.BooleanField()
     nvlink_exclusive = serializers.BooleanField()
     max_duration = serializers.IntegerField(help_text="Seconds.")
-    remainder = serializers.IntegerField(help_text="GPUs on one node more than node_count.")
+    remainder = serializers.IntegerField(help_text="GPUs on the last node where it has fewer than the others, else 0.")
     affinity = serializers.JSONField(allow_null=True)
     anti_affinity = GroupRuleShape(allow_null=True)
     group = serializers.CharField(allow_null=True)
@@ -177,7 +182,9 @@ class JobShape(WithGroup):
     purpose = serializers.CharField(allow_null=True)
     params = serializers.JSONField()
     submitted_at = serializers.DateTimeField()
-    started_at = serializers.DateTimeField(allow_null=True)
+    started_at = serializers.DateTimeField(allow_null=True, help_text="Of its first attempt.")
+    attempt_started_at = serializers.DateTimeField(allow_null=True, help_text="Of its newest attempt.")
+    run_s = serializers.FloatField(help_text="Seconds that its attempts have run in all, without the waits between.")
     ended_at = serializers.DateTimeField(allow_null=True)
     score = serializers.FloatField(allow_null=True)
     deficit = serializers.FloatField(allow_null=True)

@@ -23,6 +23,7 @@ class RegisterRequest(serializers.Serializer[Any]):
     """The node as it is."""
 
     boot_id = serializers.CharField()
+    seq = serializers.IntegerField(required=False)
     protocol = serializers.IntegerField()
     agent_version = serializers.CharField(required=False)
     address = serializers.CharField(required=False)

@@ -98,7 +98,7 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
             yields=job.yields,
             asked_to_stop=attempt.why not in NOT_ASKED or how.why == "drain",
             evicted=attempt.why == "preempt",
-            progressed=how.checkpoint_step > job.resume_step,
+            progressed=max(how.checkpoint_step, job.resume_step) > attempt.resume_step,
         ),
         policy,
     )
@@ -156,10 +156,10 @@ def _move_job(
             recovered = "starts again from the beginning: there is no checkpoint" + (
                 " to go on from" * bool(newest.artifact)
             )
-        elif begins.artifact == how.checkpoint:
-            recovered = f"will resume from the checkpoint at step {begins.step}"
         else:
-            recovered = f"will resume from the earlier checkpoint at step {begins.step}"
+            earlier = "earlier " * (begins.artifact != how.checkpoint)
+            at_step = f" at step {begins.step}" * bool(begins.step)  # 0: the job never said where it was
+            recovered = f"will resume from the {earlier}checkpoint{at_step}"
         message = f"{message + '; ' if message else ''}{recovered}"
     elif verdict.event is JobEvent.SUCCEED:
         for name, artifact in how.outputs:

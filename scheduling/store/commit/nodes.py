@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -19,20 +20,31 @@ from scheduling.store.commit.gpus import described
 from scheduling.store.commit.parts import end_part, live_parts
 
 
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """A message that came too late; ``seq`` is that of the newest."""
+
+    seq: int
+
+
 @transaction.atomic
 def register(
     name: str, description: Mapping[str, Any], *, now: datetime, policy: Policy
-) -> tuple[list[str], list[str]] | None:
+) -> tuple[list[str], list[str]] | Overtaken | None:
     """The node and its GPUs are as its agent describes them; returns (attempts to adopt, attempts to kill).
 
-    None for an unknown node. A live attempt that the node does not hold alive any more has ended LOST; GPUs are
-    known by UUID: one that is not described any more is out of service until it is again and has passed its test.
+    None for an unknown node, and nothing happens for one whose newer words of this boot were here first: what it has
+    been given since is not named in it. A live attempt that the node does not hold alive any more has ended LOST. GPUs
+    are known by UUID: one that is not described any more is out of service until it is again and has passed its test.
     A GPU that another node owns moves to the node that reports it. A node that was closed stays so.
     """
     node = Node.objects.select_for_update().filter(name=name).first()
     if node is None:
         return None
     rebooted = node.boot_id != description["boot_id"]
+    newest = NodeLive.objects.filter(node=node).values_list("seq", flat=True).first() or 0
+    if not rebooted and 0 < description["seq"] <= newest:
+        return Overtaken(newest)
     state, facts = drains.state_at_registration(node, rebooted=rebooted)
     Node.objects.filter(pk=node.pk).update(
         state=state, boot_id=description["boot_id"], rack_id=description["rack_id"],
@@ -40,7 +52,9 @@ def register(
         address=description["address"], agent_version=description["agent_version"],
         simulated=description["simulated"], registered_at=now, version=F("version") + 1, **facts,
     )  # fmt: skip
-    NodeLive.objects.update_or_create(node=node, defaults={"last_heartbeat_at": now, "seq": 0, "leaving": False})
+    NodeLive.objects.update_or_create(
+        node=node, defaults={"last_heartbeat_at": now, "seq": description["seq"], "leaving": False}
+    )
     journal.write(
         [
             journal.Note(

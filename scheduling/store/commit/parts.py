@@ -14,7 +14,7 @@ from django.db.models import F
 
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy
-from scheduling.models import Artifact, Attempt, AttemptNode, Job
+from scheduling.models import Artifact, Attempt, AttemptNode, Event, Job
 from scheduling.store import journal
 from scheduling.store.commit.attempts import End, ask_to_stop, end, got_on
 from scheduling.store.commit.transitions import lock_job, step
@@ -233,7 +233,8 @@ def together(parts: Sequence[AttemptNode]) -> End:
 def checkpointed(part: AttemptNode, artifact: UUID, saved_step: int, *, now: datetime) -> None:
     """The job will resume from this checkpoint, which the attempt has committed, if it has to.
 
-    ValueError on another rank than the first: of an attempt on several nodes only rank 0's checkpoints count.
+    Its timeline says so once, however often its attempts tell of the same one. ValueError on another rank than the
+    first: of an attempt on several nodes only rank 0's checkpoints count.
     """
     if part.rank:
         raise ValueError("of a job on several nodes only the checkpoints of rank 0 are kept")
@@ -241,7 +242,32 @@ def checkpointed(part: AttemptNode, artifact: UUID, saved_step: int, *, now: dat
     got_on(part.attempt, saved_step, now)
     reached = max(saved_step, part.attempt.resume_step)  # one that does not know its step has not gone back
     Job.objects.filter(pk=part.attempt.job_id).update(resume_id=artifact, resume_step=reached, version=F("version") + 1)
-    journal.write([_note(part, "checkpoint_committed", f"checkpoint at step {reached} is in the store")], now)
+    if not _said(part, "checkpoint_committed", data__artifact=str(artifact)):
+        words = f"checkpoint{f' at step {reached}' * bool(reached)} is in the store"
+        data = {"artifact": str(artifact), "step": reached}
+        journal.write([_note(part, "checkpoint_committed", words, data)], now)
+
+
+@transaction.atomic
+def checkpoint_refused(part: AttemptNode, why: str, *, now: datetime) -> None:
+    """The job's timeline says, once an attempt, why a checkpoint that it declared can't be kept. Nothing else changes.
+
+    ValueError on another rank than the first, and without a reason.
+    """
+    if part.rank:
+        raise ValueError("of a job on several nodes only the checkpoints of rank 0 are kept")
+    words = why.replace("\x00", "").strip()[:1500]
+    if not words:
+        raise ValueError("error must say why the checkpoint was refused")
+    message = f"its checkpoint was refused: {words}"
+    if not _said(part, "checkpoint_refused", attempt=part.attempt_id, message=message):
+        journal.write([_note(part, "checkpoint_refused", message)], now)
+
+
+def _said(part: AttemptNode, kind: str, **what: Any) -> bool:
+    """Whether the timeline of the attempt's job has such an event already."""
+    job = str(part.attempt.job_id)
+    return Event.objects.filter(object="job", object_id=job, type=kind, **what).exists()
 
 
 def _stored(how: End) -> dict[str, Any]:

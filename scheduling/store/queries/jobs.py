@@ -78,6 +78,8 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "params": job.params,
         "submitted_at": job.submitted_at,
         "started_at": job.started_at,
+        "attempt_started_at": last.started_at if last else None,
+        "run_s": _run_s(attempts, now),
         "ended_at": job.ended_at,
         "score": score.get("project"),
         "deficit": score.get("deficit"),
@@ -103,12 +105,16 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
     }  # fmt: skip
 
 
+def _run_s(attempts: Iterable[Attempt], now: datetime | None) -> float:
+    """How long the runs took in all, without the waits between; the one under way until ``now``, if given."""
+    spans = [(a.ended_at or now or a.started_at) - a.started_at for a in attempts if a.started_at]
+    return round(sum(span.total_seconds() for span in spans), 3)
+
+
 def _asked(job: Job) -> dict[str, Any]:
     """What the job asked for: how much, where and when."""
     return {
-        "gpu_count": job.spec.get("gpu_count") if job.state == JobState.REJECTED else job.gpu_count,
-        "node_count": job.node_count,
-        "gpus_per_node": job.gpus_per_node,
+        **_counts(job),
         "gpu_memory_min": job.spec.get("gpu_memory_min"),
         "gpu_memory_min_mib": job.gpu_memory_min_mib,
         "nvlink_required": job.nvlink_required,
@@ -127,6 +133,19 @@ def _asked(job: Job) -> dict[str, Any]:
         "retries": job.retries,
         "preemptible": job.preemptible,
         "purpose": job.purpose or None,
+    }
+
+
+def _counts(job: Job) -> dict[str, Any]:
+    """How many GPUs on how many nodes: a refused job as it was sent, another what it spans. Nothing is said of nodes
+    that are open until it is granted some, nor how many GPUs each has where the last has fewer."""
+    if job.state == JobState.REJECTED:
+        return {name: job.spec.get(name) for name in ("gpu_count", "node_count", "gpus_per_node")}
+    is_open = job.topology.get("allow_span", False)
+    return {
+        "gpu_count": job.gpu_count,
+        "node_count": None if is_open else job.node_count + bool(job.remainder),
+        "gpus_per_node": None if is_open or job.remainder else job.gpus_per_node,
     }
 
 

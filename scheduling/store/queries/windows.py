@@ -8,6 +8,9 @@ from typing import Any
 from scheduling.models import Node, Project, Window
 from scheduling.store.queries.access import Actor
 
+# What a window is called before those who may not know whose it is.
+RESERVED = "reserved"
+
 
 def windows(actor: Actor, now: datetime) -> list[dict[str, Any]]:
     """The windows that have not ended, by their start."""
@@ -25,7 +28,7 @@ def _as_dict(window: Window, actor: Actor) -> dict[str, Any]:
     known = window.project is None or actor.sees(window.project.name)
     return {
         "id": window.pk,
-        "name": window.name if known else "reserved",
+        "name": window.name if known else RESERVED,
         "nodes": sorted(node.name for node in window.nodes.all()),
         "start": window.start,
         "end": window.end,
@@ -35,6 +38,11 @@ def _as_dict(window: Window, actor: Actor) -> dict[str, Any]:
         "created_by": window.created_by.get_username() if window.created_by and known else None,
         "created_at": window.created_at,
     }
+
+
+def reserved_names() -> list[str]:
+    """The names of all windows that are reserved for a project; a name may be there twice."""
+    return list(Window.objects.filter(project__isnull=False).order_by("name", "pk").values_list("name", flat=True))
 
 
 def node_names() -> list[str]:

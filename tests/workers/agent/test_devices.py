@@ -9,6 +9,7 @@ from typing import Any
 import pynvml
 import pytest
 
+from scheduling.core.units import parse_memory
 from tests.workers.agent.nvml import FakeGpu, FakeNvml
 from tests.workers.agent.waiting import until
 from workers.agent.devices import DevicesError, Poller
@@ -239,7 +240,7 @@ def simulated(more: str = "") -> tuple[SimulatedDevices, Clock]:
 def test_a_scene_says_what_the_node_has() -> None:
     assert simulated()[0].inventory() == [
         {"uuid": "S0", "index": 0, "model": "Sim", "memory_mib": 81920, "nvlink_group_id": "g"},
-        {"uuid": "S1", "index": 1, "model": "Sim", "memory_mib": 22888, "nvlink_group_id": None},
+        {"uuid": "S1", "index": 1, "model": "Sim", "memory_mib": 22889, "nvlink_group_id": None},
     ]
 
 
@@ -316,7 +317,7 @@ def test_a_missing_gpu_is_not_described_and_its_sample_says_so() -> None:
 def test_a_wrong_memory_size_is_reported_and_described() -> None:
     devices, _ = simulated("faults: [{gpu: S0, fault: memory, memory_mib: 40960}]")
     assert (devices.sample("S0")["memory_mib"], devices.inventory()[0]["memory_mib"]) == (40960, 40960)
-    assert devices.sample("S1")["memory_mib"] == 22888
+    assert devices.sample("S1")["memory_mib"] == 22889
 
 
 def test_a_row_that_cannot_be_replaced_is_reported() -> None:
@@ -380,6 +381,11 @@ def test_a_wrong_scene_names_the_field_and_what_it_should_be(text: str, names: s
         parse_scene(text)
 
 
-@pytest.mark.parametrize(("said", "mib"), [("80GiB", 81920), ("80GB", 76293), (80, 76293), ("512 MiB", 512)])
+@pytest.mark.parametrize(("said", "mib"), [("80GiB", 81920), ("80GB", 76294), (80, 76294), ("512 MiB", 512)])
 def test_memory_is_read_as_users_write_it(said: object, mib: int) -> None:
     assert memory_mib(said) == mib
+
+
+@pytest.mark.parametrize("said", ["80GB", "80GiB", "0.1GB", "79.6 GB", "1.1TiB", "76294MiB", "81559 mb", 80, 24.5])
+def test_a_simulated_gpu_serves_a_job_that_asks_for_its_memory_in_the_same_words(said: object) -> None:
+    assert memory_mib(said) == parse_memory(said)

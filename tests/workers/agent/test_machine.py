@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.workers.agent.server import launch_of
 from tests.workers.agent.world import (
     REF,
     REFUSED,
@@ -27,7 +28,7 @@ from workers.agent.outcome import Exit
 
 
 def test_an_agent_registers_before_anything_else() -> None:
-    assert World().tell(m.Tick()) == [m.SendRegister(())]
+    assert World().tell(m.Tick()) == [m.SendRegister((), 1)]
 
 
 def test_the_first_heartbeat_follows_the_registration_at_once_with_a_look_at_the_gpus() -> None:
@@ -63,6 +64,17 @@ def test_a_call_that_fails_without_waiting_is_not_repeated_in_a_tight_loop() -> 
     assert not of(world.tell(m.CallFailed(SILENT)), m.SendHeartbeat)
     world.pass_to(T.retry_s)
     assert len(world.count(m.SendHeartbeat)) == 2
+
+
+def test_a_claim_that_is_answered_after_the_node_registered_without_it_starts_nothing() -> None:
+    world = World().registered()
+    assert of(world.beat(run()), m.Claim) == [m.Claim(REF)]
+    ring(world)
+    world.tell(m.CallFailed(m.Failure(m.FailureKind.STATUS, "reregister", 409, "reregister")))
+    world.now += 1.0
+    world.tell(m.Tick())
+    assert world.count(m.SendRegister)[-1].attempts == ()  # so the server takes it for lost
+    assert of(world.tell(m.Claimed(REF, launch_of())), m.Prepare) == []
 
 
 def test_409_reregister_makes_the_node_register_again() -> None:
@@ -133,7 +145,7 @@ def test_nothing_new_is_claimed_after_the_fence() -> None:
 
 def test_a_restarted_agent_names_its_jobs_at_registration_and_does_not_claim_them_again() -> None:
     world = World([left_by_another(Phase.RUNNING, started_at=990.0)], deadline=1040.0)
-    assert world.tell(m.Tick()) == [m.SendRegister(({"attempt": "a1", "epoch": 1, "pid_alive": True},))]
+    assert world.tell(m.Tick()) == [m.SendRegister(({"attempt": "a1", "epoch": 1, "pid_alive": True},), 1)]
     world.registered()
     world.beat(run())
     assert world.count(m.Claim) == []
@@ -141,7 +153,7 @@ def test_a_restarted_agent_names_its_jobs_at_registration_and_does_not_claim_the
 
 def test_a_job_from_before_the_nodes_last_boot_is_told_as_dead() -> None:
     world = World([left_by_another(Phase.STARTING, gone=True)], deadline=1040.0)
-    assert world.tell(m.Tick()) == [m.SendRegister(({"attempt": "a1", "epoch": 1, "pid_alive": False},))]
+    assert world.tell(m.Tick()) == [m.SendRegister(({"attempt": "a1", "epoch": 1, "pid_alive": False},), 1)]
 
 
 def test_a_job_the_server_no_longer_wants_is_killed_at_registration() -> None:

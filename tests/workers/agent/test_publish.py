@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.workers.agent.server import TOKEN, NodeServer, launch_of
 from workers.agent import messages as m
 from workers.agent.client import Api
 from workers.agent.launch import lay_out
-from workers.agent.publish import publish_attempt
+from workers.agent.publish import publish_attempt, publish_snapshot
 from workers.agent.statedir import Ref
 from workers.agent.transfer import Patience, TransferFailed
 
@@ -43,7 +44,7 @@ def lay(tmp_path: Path, *paths: str) -> None:
     for path in paths:
         target = tmp_path / "work" / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(path)
+        target.write_bytes(os.fsencode(path))
 
 
 def output(path: str) -> dict[str, Any]:
@@ -122,3 +123,41 @@ def test_the_whole_output_directory_can_be_one_output(tmp_path: Path) -> None:
     lay(tmp_path, "output/a", "output/b/c")
     with publishing(tmp_path) as (server, send):
         assert names(server, send(output(".")).artifacts[0]) == ["a", "b/c"]
+
+
+def test_a_link_inside_the_output_goes_up_as_the_file_it_leads_to(tmp_path: Path) -> None:
+    lay(tmp_path, "output/model/a")
+    (tmp_path / "work/output/model/latest").symlink_to("a")
+    with publishing(tmp_path) as (server, send):
+        stored = server.artifacts[send(output("model")).artifacts[0]]["bytes"]
+        assert stored["latest"] == stored["a"] == b"output/model/a"
+
+
+def test_a_link_inside_a_checkpoint_goes_up_as_the_file_it_leads_to(tmp_path: Path) -> None:
+    lay(tmp_path, "checkpoint/step-7/w")
+    (tmp_path / "work/checkpoint/latest").symlink_to("step-7")
+    with publishing(tmp_path) as (server, send):
+        assert "framework/latest/w" in names(server, send(checkpoint=True).checkpoint)
+
+
+def test_a_running_jobs_checkpoint_goes_up_with_its_link(tmp_path: Path) -> None:
+    lay(tmp_path, "checkpoint/step-7/w")
+    (tmp_path / "work/checkpoint/step-7/latest").symlink_to("w")
+    with publishing(tmp_path) as (server, _):
+        command = m.Snapshot(Ref("a1", 1), launch_of(), "step-7", 7)  # type: ignore[arg-type]
+        taken = publish_snapshot(Api(server.url, TOKEN), command, tmp_path, Patience(lambda tries: tries < 3))
+        assert names(server, taken.artifact or "")[1:] == ["framework/step-7/latest", "framework/step-7/w"]
+
+
+@pytest.mark.parametrize("where", ["output", "checkpoint"])
+def test_a_name_that_is_not_utf8_is_refused_by_name(tmp_path: Path, where: str) -> None:
+    lay(tmp_path, f"{where}/model/na\udcffme")
+    with publishing(tmp_path) as (_, send), pytest.raises(TransferFailed, match=r"na\\xffme' is not UTF-8; rename it"):
+        send(*[output("model")] * (where == "output"), checkpoint=where == "checkpoint")
+
+
+@pytest.mark.parametrize("field", ["name", "kind", "path", "meta"])
+def test_an_announcement_that_is_not_utf8_is_refused(tmp_path: Path, field: str) -> None:
+    lay(tmp_path, "output/model/a")
+    with publishing(tmp_path) as (_, send), pytest.raises(TransferFailed, match=r"^artifact .*UTF-8"):
+        send({**output("model"), field: {"of": "\ud800"} if field == "meta" else "\ud800"})

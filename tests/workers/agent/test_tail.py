@@ -112,6 +112,11 @@ def test_no_file_declares_nothing(tmp_path: Path) -> None:
     assert read_facts(tmp_path / "none", stop_offset=None).done is False
 
 
+def test_a_unit_that_is_no_utf8_is_told_as_far_as_it_is(tmp_path: Path) -> None:
+    (told,) = EventsTail(written(tmp_path, {**PROGRESS, "unit": "st\ud800ep"})).poll(0.0)
+    assert told["unit"] == "st?ep"
+
+
 # ---------------------------------------------------------------- the log
 
 

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.workers.agent.server import FAST, TOKEN, NodeServer, launch_of
 from tests.workers.agent.waiting import forget_groups, until
 from workers.agent.statedir import StateDir, lock, read_json
@@ -48,6 +50,17 @@ signal.signal(signal.SIGTERM, stop)
 print('ready', flush=True)
 say(type='progress', step=1, total=9, unit='step')
 while True: time.sleep(0.02)
+"""
+# Saves by the client, as frameworks do: with a link to the newest file in each checkpoint.
+LINKING = f"""
+sys.path.insert(0, {str(ROOT)!r})
+from workers import emep_job as job
+job.attach()
+with job.checkpoint(1) as directory:
+    (directory / 's.json').write_text('1')
+    (directory / 'latest').symlink_to(json.load(open(E['EMEP_JOB_FILE']))['params']['target'])
+while not job.should_stop(): time.sleep(0.02)
+job.exit_checkpointed()
 """
 
 
@@ -217,6 +230,22 @@ def test_a_preempted_jobs_checkpoint_is_uploaded_in_two_parts(tmp_path: Path) ->
         uploaded = server.artifacts[report["checkpoint"]]["bytes"]
         assert uploaded["framework/state.txt"] == b"step 7"
         assert json.loads(uploaded["experiment.json"])["step"] == 7
+
+
+@pytest.mark.parametrize(("target", "kinds"), [("s.json", ["checkpoint"]), ("gone", ["checkpoint_refused"])])
+def test_a_running_jobs_checkpoint_with_a_link_is_stored_or_refused_at_once(
+    tmp_path: Path, target: str, kinds: list[str]
+) -> None:
+    with node(tmp_path) as (server, one):
+        server.grant(launch_of(argv=script(LINKING), params={"target": target}))
+        one.start_agent()
+        until(
+            lambda: server.got("checkpoint", "a1") or server.got("checkpoint_refused", "a1"), "word of the checkpoint"
+        )
+        server.want("a1", "stop", "preempt")
+        report = finished(server)
+        told = [r["type"] for r in server.reports if r["type"].startswith("checkpoint")]
+        assert (told, "'step-1/latest' is a symbolic link to nothing" in report["error"]) == (kinds, target == "gone")
 
 
 def test_a_resumed_job_finds_its_checkpoint_where_it_left_it(tmp_path: Path) -> None:

@@ -6,17 +6,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.workers.agent.server import launch_of
 from workers.agent.declared import WHOLE, facts_at_end
 from workers.agent.launch import lay_out
 from workers.agent.messages import Saved
-from workers.agent.outcome import Facts
+from workers.agent.outcome import Exit, Facts
 from workers.agent.tail import EventsTail
 
 
-def facts(tmp_path: Path, params: dict[str, Any] | None = None, kind: str = "command") -> Facts:
+def facts(
+    tmp_path: Path, params: dict[str, Any] | None = None, kind: str = "command", end: Exit | None = None
+) -> Facts:
     document: Any = launch_of(kind=kind, params=params or {})
-    return facts_at_end(tmp_path, document, stop_offset=None)
+    return facts_at_end(tmp_path, document, end=end or Exit(0), stop_offset=None)
 
 
 def laid(tmp_path: Path, *outputs: str, events: tuple[dict[str, Any], ...] = ()) -> None:
@@ -66,6 +70,33 @@ def test_a_checkpoint_without_a_place_is_the_whole_directory(tmp_path: Path) -> 
     laid(tmp_path, events=({"type": "checkpoint"},))
     found = facts(tmp_path)
     assert (found.last_path, found.last_step) == (".", None)
+
+
+REACHED = tuple({"type": "progress", "step": n, "total": 100} for n in (26, 27))
+OTHER_CODE = {"checkpoint_exit_code": 75}
+
+
+@pytest.mark.parametrize(
+    ("end", "params", "events", "step"),
+    [
+        (Exit(85), {}, REACHED, 27),
+        (Exit(75), OTHER_CODE, REACHED, 27),
+        (Exit(85), OTHER_CODE, REACHED, None),
+        (Exit(1), {}, REACHED, None),
+        (Exit(signal=15), {}, REACHED, None),
+        (Exit(85, cause="kill"), {}, REACHED, None),
+        (Exit(1), {}, (*REACHED, {"type": "yield"}), 27),
+        (Exit(85), {}, (*REACHED, {"type": "checkpoint"}), 27),
+        (Exit(85), {}, ({"type": "checkpoint", "step": 20}, *REACHED), 20),
+        (Exit(85), {}, (*REACHED, {"type": "progress", "step": "x"}), 27),
+        (Exit(85), {}, (), None),
+    ],
+)
+def test_who_leaves_to_be_run_again_has_saved_where_it_told_last_that_it_was(
+    tmp_path: Path, end: Exit, params: dict[str, Any], events: tuple[dict[str, Any], ...], step: int | None
+) -> None:
+    laid(tmp_path, events=events)
+    assert facts(tmp_path, params, end=end).last_step == step
 
 
 def test_no_flood_of_lines_hides_a_checkpoint(tmp_path: Path) -> None:

@@ -58,14 +58,14 @@ def test_a_short_log_stays_as_it_is(tmp_path: Path) -> None:
 def test_files_held_still_stay_when_the_job_replaces_or_removes_its_own(tmp_path: Path) -> None:
     (tmp_path / "c" / "step-1").mkdir(parents=True)
     (tmp_path / "c" / "step-1" / "w").write_text("old")
-    held = held_still(tmp_path / "c", ["step-1/w"], tmp_path / "still")
+    held = held_still(tmp_path / "c", {"step-1/w": "step-1/w"}, tmp_path / "still")
     (tmp_path / "c" / "step-1" / "w").unlink()
     assert held["step-1/w"].read_text() == "old"
 
 
 def test_a_checkpoint_that_is_gone_when_it_is_looked_for_is_said_to_have_changed(tmp_path: Path) -> None:
     with pytest.raises(TransferFailed, match="changed while it was read"):
-        held_still(tmp_path, ["step-1/w"], tmp_path / "still")
+        held_still(tmp_path, {"step-1/w": "step-1/w"}, tmp_path / "still")
 
 
 @pytest.mark.parametrize("linkable", [True, False])
@@ -81,17 +81,17 @@ def test_a_link_that_a_running_job_puts_in_a_files_place_is_not_followed(
         monkeypatch.setattr(os, "link", _no_links)
     if place != "w" and os.geteuid() != 0:
         pytest.skip("only root can make a file that is another user's")
-    if place != "w":  # through a linked directory only the owner tells
+    if place != "w":
         os.chown(tmp_path / "secret" / "w", 65534, 65534)
     with pytest.raises(TransferFailed, match=r"no regular file of the job's own|changed while"):
-        held_still(tmp_path / "c", [place], tmp_path / "still")
+        held_still(tmp_path / "c", {place: place}, tmp_path / "still")
 
 
 def test_where_links_do_not_reach_the_files_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "w").write_text("bytes")
     monkeypatch.setattr(os, "link", _no_links)
-    held = held_still(tmp_path / "c", ["w"], tmp_path / "still")
+    held = held_still(tmp_path / "c", {"w": "w"}, tmp_path / "still")
     assert held["w"].read_text() == "bytes"
 
 

@@ -51,7 +51,7 @@ def test_one_checkpoint_goes_at_a_time_and_then_the_newest() -> None:
     assert following.declared == "step-9"
 
 
-def test_a_checkpoint_that_could_not_be_taken_is_noted_and_told_to_nobody() -> None:
+def test_a_checkpoint_that_could_not_be_taken_is_noted_and_counts_for_nothing() -> None:
     world = World().running()
     declares(world, "step-7", 7)
     assert "changed" in of(world.tell(m.Snapshotted(REF, None, 7, "it changed")), m.Note)[0].text

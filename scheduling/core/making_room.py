@@ -1,0 +1,41 @@
+"""What would help a job that may evict, where no GPUs are free for it? Changes with which victims would make room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduling.core.alternatives import Alternative, changes_that
+from scheduling.core.bookings import Bookings
+from scheduling.core.preemption import choose_victims, evictable
+from scheduling.core.resources import ResourceRequest
+from scheduling.core.waiting import Queued
+from scheduling.core.words import jobs_in_words
+
+if TYPE_CHECKING:
+    from scheduling.core.cycle import Cycle
+    from scheduling.core.scheduler import Scheduler
+
+
+def making_room(scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued) -> Iterator[Alternative]:
+    """The smallest change of each kind with which the next pass would evict for it; each of them tried."""
+    candidates = evictable(scheduler, queued) if queued.may_evict else []
+    if not candidates:
+        return
+    within_reach = scheduler.room.free_count + sum(len(held.gpus) for held in candidates)
+    pins = bookings.pins(queued.owner[1], queued.duration_ms)
+    victims: dict[ResourceRequest, int] = {}
+
+    def starts(changed: ResourceRequest) -> bool:
+        if changed.gpu_count > within_reach:
+            return False
+        other = scheduler.described(replace(queued.job, request=changed))
+        cycle.refresh(other.shape)
+        choice = choose_victims(scheduler, bookings, other, pins=pins, now_ms=cycle.now_ms)
+        victims[changed] = 0 if choice is None else len(choice.victims)
+        return victims[changed] > 0
+
+    for name, value, words, changed in changes_that(scheduler.room, queued.job.request, starts):
+        evicts = f"{words} and by evicting {jobs_in_words(victims[changed])}"
+        yield Alternative(name, value, evicts, changed, queued.duration_ms // 1000)

@@ -1,0 +1,66 @@
+"""A job that runs again: the page counts from the start of the present attempt, and its waits are no running."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduling.services import pool
+from scheduling.store.queries import jobs as queries
+from scheduling.web.job_words import at_stake, sentence, shown
+from tests import builders as b
+
+pytestmark = pytest.mark.django_db
+
+
+def told(job: str, seconds: float) -> dict:
+    """The job as its page has it at that time."""
+    now = b.later(seconds)
+    row = queries.full(queries.Job.objects.filter(pk=job)).get()
+    return shown(queries.as_dict(row, now=now), now)
+
+
+@pytest.fixture
+def again() -> b.Running:
+    """Alice's job on two GPUs: its first attempt ran for 20 s, its second one since second 100."""
+    lab = b.lab()
+    first = b.running(lab.who["alice"], lab.models, retries=2)
+    b.finished(first, "FAILED", exit_code=1, now=b.later(20))
+    b.beat("n1", now=b.later(99))
+    b.ticked(b.later(99))
+    (wanted,) = b.beat("n1", now=b.later(99))["desired"]
+    launch = pool.claim("n1", wanted["attempt"], wanted["epoch"], b.later(99))
+    run = b.Running(first.job, wanted["attempt"], wanted["epoch"], "n1", launch["gpus"])
+    b.beat("n1", now=b.later(100), reports=[{"type": "started", "attempt": run.attempt, "epoch": run.epoch, "pid": 1}])
+    return run
+
+
+def test_it_runs_since_the_start_of_the_attempt_that_is_named(again):
+    job = told(again.job, 101)
+    assert job["sentence"] == "Running on 2 GPUs of n1 for 1 s, in attempt 2."
+    assert (job["started_at"], job["attempt_started_at"], job["run_s"]) == (b.NOON, b.later(100), 21.0)
+
+
+def test_a_first_attempt_is_not_numbered():
+    _, run = b.busy_lab()
+    assert told(run.job, 7)["sentence"] == "Running on 2 GPUs of n1 for 7 s."
+
+
+def test_what_is_at_stake_is_the_work_of_the_present_attempt(again):
+    words = at_stake(told(again.job, 1900), [{"type": "checkpoint", "at": b.later(15)}], b.later(1900))
+    assert words == (
+        "The work since the start of attempt 2 is lost (1.00 GPU-hours); its newest checkpoint stays in the store."
+    )
+
+
+def test_the_end_tells_how_long_all_attempts_ran_without_the_wait_between(again):
+    b.finished(again, now=b.later(140))
+    job = told(again.job, 500)
+    assert job["sentence"] == "Succeeded after 1m 00s in 2 attempts on 2 GPUs with 0 artifacts."
+    assert job["ran"] == "1m 00s"
+
+
+def test_a_job_between_two_attempts_is_not_said_to_have_never_started(again):
+    b.finished(again, "FAILED", exit_code=1, now=b.later(140))
+    job = told(again.job, 150)
+    assert at_stake(job, [], b.later(150)).startswith("It is not running, so no work is lost")
+    assert sentence({**job, "state": "CANCELLED"}, b.later(150)) == "Cancelled after running for 1m 00s in 2 attempts."
