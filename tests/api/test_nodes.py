@@ -103,8 +103,12 @@ def test_a_heartbeat_of_more_than_a_persons_body_is_taken():
         }
         for i in range(8)
     ]
-    answers = beat(node, reports=logs).json()["answers"]
-    assert [a["next"] for a in answers] == [(i + 1) * 131072 for i in range(8)]
+    ends: list[int] = []
+    while len(ends) < len(logs):  # a busy server answers as many as it has time for, and is told the rest again
+        answers = beat(node, reports=logs[len(ends) :]).json()["answers"]
+        assert answers
+        ends += [a["next"] for a in answers]
+    assert ends == [(i + 1) * 131072 for i in range(8)]
 
 
 # ---------------------------------------------------------------- an attempt's life
