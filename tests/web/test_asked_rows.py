@@ -67,21 +67,14 @@ def rows(job, heading="What was asked for") -> dict[str, str]:
     return found
 
 
-@pytest.fixture
-def lab():
-    made = b.lab()
-    b.node("n2")
-    b.artifact(made.who["alice"], "code", {"train.py": b"1"}, kind="output")
-    return made
-
-
 def test_everything_that_a_command_can_ask_for_has_its_row(lab):
     assert rows(b.submitted(lab.who["alice"], EVERYTHING)) == ROWS
 
 
 def test_what_was_not_asked_for_has_no_row_and_what_the_queue_decided_is_told_apart(lab):
     job = b.submitted(
-        lab.who["alice"], {"kind": "command", "gpu_count": 1, "params": {"shell": "python train.py"}, "group": None}
+        lab.who["alice"],
+        {"kind": "command", "gpu_count": 1, "params": {"shell": "python train.py"}, "group": None},
     )
     assert rows(job) == {"Program": "python train.py", "GPUs": "1"}
     decided = rows(job, "What it is")

@@ -17,14 +17,6 @@ pytestmark = pytest.mark.django_db
 FORM = "/jobs/new/command/"
 
 
-@pytest.fixture
-def lab():
-    made = b.lab()
-    b.node("n2")
-    b.artifact(made.who["alice"], "code", {"train.py": b"1"}, kind="output")
-    return made
-
-
 def typed(**changed):
     """What the form posts when a plain program was typed."""
     texts = dict.fromkeys(command_form.TEXTS, "")
