@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-from scheduling.web import form_fields
+from scheduling.web import form_fields, where_when
 from scheduling.web.command_words import LINE, READINGS, SH, as_typed, program_faults, words
 from scheduling.web.form_fields import SHARED, by_right_names, fields_of, placed, rest_of, text_of, with_rest
 from scheduling.web.people_words import label
@@ -20,7 +20,7 @@ PAIRS = {"env": "LR=0.1", "inputs": "base=digits-0-4"}  # what is typed a line e
 PARAMS = ("files", "cwd", "nproc", "preempt_signal", "checkpoint_exit_code", "done_file", "exit_zero_after_signal",
           "limit_notice_s")  # fmt: skip
 WHOLE = ("nproc", "checkpoint_exit_code", "limit_notice_s")
-TEXTS = (*FIELDS, "program", *PAIRS, *PARAMS)
+TEXTS = (*FIELDS, "program", *PAIRS, *PARAMS, *where_when.TEXTS)
 HOW_IT_ENDS = PARAMS[3:]
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "script": ("A script on 1 GPU", {"program": "python train.py", "gpu_count": "1"}),
@@ -72,7 +72,9 @@ def again(body: Mapping[str, Any]) -> Values:
     body = by_right_names(body)
     params = body.get("params")
     params = params if isinstance(params, Mapping) else {}
+    exactly, covered = where_when.again(body)
     texts = {name: text_of(body.get(name)) for name in FIELDS} | {name: text_of(params.get(name)) for name in PARAMS}
+    texts |= exactly
     by_shell = isinstance(params.get("shell"), str)
     texts["program"] = params["shell"] if by_shell else as_typed(params.get("argv"))
     typed = [name for name in PAIRS if _can_be_lines(params.get(name))]
@@ -81,7 +83,7 @@ def again(body: Mapping[str, Any]) -> Values:
     return Values(
         texts, nvlink_required=body.get("nvlink_required") is True, torchrun=params.get("torchrun") is True,
         reads=SH if by_shell else LINE,
-        rest=rest_of(body, (*FIELDS, "nvlink_required"), (*PARAMS, *typed, "argv", "shell", "torchrun")),
+        rest=rest_of(body, (*FIELDS, *covered, "nvlink_required"), (*PARAMS, *typed, "argv", "shell", "torchrun")),
     )  # fmt: skip
 
 
@@ -107,7 +109,7 @@ def faults(values: Values) -> tuple[dict[str, str], ...]:
         found.append(
             _fault("torchrun", "torchrun starts a Python script, not a line of sh: choose another reading above")
         )
-    return tuple(found)
+    return (*found, *where_when.faults(values.texts))
 
 
 def _fault(name: str, message: str) -> dict[str, str]:
@@ -128,7 +130,7 @@ def body_of(values: Values) -> dict[str, Any]:
             params[name] = pairs if name == "env" else {key: value.strip() for key, value in pairs.items()}
     if values.torchrun:
         params["torchrun"] = True
-    body = fields_of(values.texts, FIELDS)
+    body = {**fields_of(values.texts, FIELDS), **where_when.body_of(values.texts)}
     return with_rest({"kind": KIND, **body, "nvlink_required": values.nvlink_required, "params": params}, values.rest)
 
 
@@ -146,12 +148,14 @@ def _whole(text: str) -> Any:
 
 def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
     """The same values with every error beside the field it is about; the rest at the top (``""``)."""
-    return replace(values, errors=placed(({**error, "message": _in_words(error)} for error in errors), place))
+    return replace(
+        values, errors=placed(({**error, "message": _in_words(error, values.texts)} for error in errors), place)
+    )
 
 
-def _in_words(error: Mapping[str, Any]) -> str:
+def _in_words(error: Mapping[str, Any], texts: Mapping[str, str]) -> str:
     """The message with the parameter it is about called as the form calls it."""
-    name, message = str(error["field"]).removeprefix("params.").split(".")[0], str(error["message"])
+    name, message = str(error["field"]).removeprefix("params.").split(".")[0], where_when.in_words(error, texts)
     if message.startswith(f"{name} "):
         message = f"{label(name)}{message[len(name) :]}"
     return message.replace(" of argv ", " of the program ")
@@ -163,4 +167,5 @@ def place(name: str) -> str:
     if whole == "params" and inner:
         whole = inner.split(".")[0]
     whole = {**form_fields.ELSEWHERE, "argv": "program", "shell": "program", "params": "program"}.get(whole, whole)
+    whole = where_when.place(name) or whole
     return whole if whole in (*TEXTS, "nvlink_required", "torchrun") else ""

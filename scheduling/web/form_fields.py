@@ -16,7 +16,7 @@ from scheduling.web.people_words import said
 SHARED = (
     "name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "purpose", "retries",
 )  # fmt: skip
-ELSEWHERE = {"allow_span": "gpu_count", "gpus_per_node": "gpu_count", "nvlink_exclusive": "nvlink_required"}
+ELSEWHERE = {"gpus_per_node": "gpu_count"}
 # What a job's parameters say when nobody has asked for anything else.
 UNSAID = {"seed": 0, "normalize": True}
 MAX_REST = 50_000

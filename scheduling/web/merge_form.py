@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.http import QueryDict
 
-from scheduling.web import form_fields
+from scheduling.web import form_fields, where_when
 from scheduling.web.form_fields import SHARED, by_right_names, fields_of, number, placed, rest_of, text_of, with_rest
 
 KIND = "merge"
@@ -22,7 +22,8 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "slerp-one": ("SLERP on 1 GPU", {"strategy": "slerp", "t": "0.5", "gpu_count": "1", "nvlink_required": False}),
     "mean": ("Plain mean on 1 GPU", {"strategy": "linear", "gpu_count": "1", "nvlink_required": False}),
 }
-TEXTS = (*SHARED, "strategy", "t", "out_dtype")
+PARAMS = ("strategy", "t", "out_dtype")
+TEXTS = (*SHARED, *PARAMS, *where_when.TEXTS)
 ELSEWHERE = {
     **form_fields.ELSEWHERE,
     "node_count": "gpu_count",
@@ -76,19 +77,20 @@ def again(body: Mapping[str, Any]) -> Values:
     """The form filled with an earlier job's body, to send it once more; a refused one may hold anything."""
     body = by_right_names(body)
     params = body.get("params", {})
-    flat = {**body, **{k: params.get(k) for k in ("strategy", "t", "out_dtype")}}
+    flat = {**body, **{name: params.get(name) for name in PARAMS}}
+    exactly, covered = where_when.again(body)
     return Values(
-        {name: text_of(flat.get(name)) for name in TEXTS},
+        {name: text_of(flat.get(name)) for name in (*SHARED, *PARAMS)} | exactly,
         models=_listed(params.get("models")),
         weights=_listed(params.get("weights")),
         nvlink_required=bool(body.get("nvlink_required", False)),
-        rest=rest_of(body, (*SHARED, "nvlink_required"), ("strategy", "t", "out_dtype", "models", "weights")),
+        rest=rest_of(body, (*SHARED, *covered, "nvlink_required"), (*PARAMS, "models", "weights")),
     )
 
 
 def faults(values: Values) -> tuple[dict[str, str], ...]:
-    """What is wrong before there is a body: nothing, since all that can be typed can be sent."""
-    return ()
+    """What is wrong before there is a body: rules that can't be read."""
+    return tuple(where_when.faults(values.texts))
 
 
 def body_of(values: Values) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def body_of(values: Values) -> dict[str, Any]:
         params["weights"] = [number(_at(values.weights, i)) for i, _ in chosen]
     if texts.get("out_dtype"):
         params["out_dtype"] = texts["out_dtype"]
-    body = fields_of(values.texts)
+    body = {**fields_of(values.texts), **where_when.body_of(values.texts)}
     return with_rest({"kind": KIND, **body, "nvlink_required": values.nvlink_required, "params": params}, values.rest)
 
 
@@ -111,14 +113,18 @@ def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
     """The same values with every error beside the field it is about; the rest at the top (``""``), in the words
     of the form."""
     rows = [i for i, m in enumerate(values.models) if m]
-    return replace(values, errors=placed(errors, lambda name: _place(name, rows)))
+    told = ({**error, "message": where_when.in_words(error, values.texts)} for error in errors)
+    return replace(values, errors=placed(told, lambda name: place(name, rows)))
 
 
-def _place(name: str, rows: list[int]) -> str:
+def place(name: str, rows: Sequence[int] = ()) -> str:
+    """The field of the form for a field of the body, "" for one that the form has not; ``rows``: the row in which
+    each model was chosen."""
     if name.startswith("params.models."):
         number = name.removeprefix("params.models.")
         return f"models.{rows[int(number)]}" if number.isdigit() and int(number) < len(rows) else "models"
     name = ELSEWHERE.get(name, name).removeprefix("params.")
+    name = where_when.place(name) or name
     return name if name in (*TEXTS, "models", "weights", "nvlink_required") else ""
 
 

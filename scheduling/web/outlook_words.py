@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,8 +22,12 @@ SAME_S = 60
 # "About" the middle of a range is said where that is off by a tenth of the wait at most; else both ends are told.
 NEAR = 0.2
 MAX_NODES = 3
-# Fields of the request that the form has.
-IN_FORM = ("gpu_count", "gpu_memory_min", "max_duration", "nvlink_required")
+MAX_TYPED = 5000
+# Fields of the request that a change may touch and the form has.
+IN_FORM = (
+    "gpu_count", "gpu_memory_min", "max_duration", "nvlink_required", "nvlink_exclusive", "node_count", "gpus_per_node",
+    "required_level", "max_wait_for_level", "group", "with", "anti_affinity", "affinity",
+)  # fmt: skip
 # Reasons of a job that has nobody to run beside, now or by the time it could start.
 ALONE = frozenset({"NO_PARTNER", "PARTNER_LEAVES", "CIRCULAR"})
 _ALONE = "Nothing tells when a job that it is to run beside will run."
@@ -149,17 +154,43 @@ def _is_kept_past_its_time(found: Foretold) -> bool:
 
 def _help(each: Change, as_of: datetime, *, again: str = "") -> dict[str, Any]:
     """A change as a sentence, with the form that has it filled in where the form has its fields."""
-    fields = {name: _typed(name, value) for name, value in each.fields.items() if name in IN_FORM}
-    whole = fields.keys() >= each.fields.keys() - {"nvlink_exclusive"}
-    link = f"{reverse('submit')}?{urlencode({'from': again, **fields})}" if again and whole else ""
+    fields = {name: _typed(name, value) for name, value in _by_nodes(each.fields).items()}
+    link = f"{reverse('submit')}?{urlencode({'from': again, **fields})}" if again and fields else ""
     wait = each.starts_at - as_of
     start = f"in {_minutes(wait)} at the soonest" if wait > timedelta() else "now"
     return {"sentence": f"{_upper(_with(each.change))} it would start {start}.", "link": link}
 
 
+def _by_nodes(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields as the form has them: as many GPUs on each of the nodes; none at all where they are not."""
+    each = fields.get("gpus_per_node")
+    if each is None:
+        return dict(fields)
+    even = fields["gpu_count"] == fields["node_count"] * each
+    return {**fields, "gpus_per_node": None} if even else {}
+
+
 def _typed(name: str, value: Any) -> str:
-    """The value as somebody would type it into the form."""
+    """The value as the form's address has it: as somebody would type it, "" for none, JSON for rules."""
+    if value is None:
+        return ""
+    if name == "affinity":
+        return json.dumps(value)
     return duration_in_words(value) if name == "max_duration" else str(value)
+
+
+def changed_by(query: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of the body that such an address changes; what can't be read is left as it was."""
+    found: dict[str, Any] = {name: query[name][:MAX_TYPED] or None for name in IN_FORM if name in query}
+    for name in ("nvlink_required", "nvlink_exclusive"):
+        if name in found:
+            found[name] = found[name] == "True"
+    if found.get("affinity"):
+        try:
+            found["affinity"] = json.loads(found["affinity"])
+        except (ValueError, RecursionError):
+            del found["affinity"]
+    return found
 
 
 def _with(change: str) -> str:

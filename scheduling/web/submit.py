@@ -19,12 +19,12 @@ from scheduling.services.jobs import Accepted, KeyConflict
 from scheduling.services.whatif import Planned
 from scheduling.store.queries import known, pages, pool
 from scheduling.store.queries.access import Actor
-from scheduling.web import command_form, merge_form
+from scheduling.web import command_form, merge_form, rule_lines, where_when
 from scheduling.web.access import posted, signed_in
 from scheduling.web.command_words import READINGS
 from scheduling.web.form_fields import rest_rows
 from scheduling.web.job_words import jobs_in
-from scheduling.web.outlook_words import IN_FORM, planned
+from scheduling.web.outlook_words import changed_by, planned
 from scheduling.web.wording import amount, gb, limit
 from workers.catalog import DTYPES, KINDS, STRATEGIES
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
@@ -94,10 +94,7 @@ def _first(request: HttpRequest, actor: Actor, kind: str) -> HttpResponse:
         return _form(request, actor, form.empty(project=project, preset=request.GET.get("preset", "")), kind)
     if body.get("kind") != kind and body.get("kind") in ADDRESSES:
         return redirect(f"{reverse(ADDRESSES[str(body['kind'])])}?{request.GET.urlencode()}")
-    changed: dict[str, Any] = {name: request.GET[name][:100] for name in IN_FORM if name in request.GET}
-    if "nvlink_required" in changed:
-        changed["nvlink_required"] = changed["nvlink_required"] == "True"
-    return _form(request, actor, form.again({**body, **changed}), kind)
+    return _form(request, actor, form.again({**body, **changed_by(request.GET)}), kind)
 
 
 def _form(
@@ -130,6 +127,11 @@ def _form(
         "priorities": priorities,
         "priority_note": _barred(priorities),
         "purposes": DEFAULT_POLICY.purposes,
+        "exactly": where_when.is_said(values.texts, values.errors),
+        "levels": where_when.LEVELS.items(),
+        "rungs": where_when.RUNGS.items(),
+        "like": rule_lines.LIKE,
+        "may_unpreemptible": actor.may_unpreemptible,
         "presets": [(name, title) for name, (title, _) in form.PRESETS.items()],
         "limits": _limits(queues, kind),
         "sentence": _sentence(found, kind),

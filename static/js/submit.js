@@ -22,8 +22,24 @@ function priorities() {
   if (select.selectedOptions[0]?.disabled) select.value = "Normal";
 }
 
+function zoneAt(moment) {
+  const ahead = -moment.getTimezoneOffset();
+  const two = (number) => String(Math.floor(Math.abs(number))).padStart(2, "0");
+  return ahead ? `${ahead < 0 ? "-" : "+"}${two(ahead / 60)}:${two(ahead % 60)}` : "Z";
+}
+
+// An instant without a zone is one of the reader's own clock, and says so.
+function inZone(input) {
+  const typed = input.value.trim().replace(" ", "T");
+  const moment = new Date(typed);
+  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(typed) && !Number.isNaN(moment.valueOf())) {
+    input.value = typed + zoneAt(moment);
+  }
+}
+
 form.addEventListener("change", (event) => {
   if (event.target.name === "strategy") strategy();
+  if ("instant" in event.target.dataset) inZone(event.target);
   if (["queue", "project"].includes(event.target.name)) priorities();
 });
 form.addEventListener("submit", (event) => {

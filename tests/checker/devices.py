@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -195,9 +196,8 @@ def _together(e: Evidence, run: Run) -> Iterator[Violation]:
                 run.attempt,
                 at=process.begins,
             )
-        late = e.house.heartbeat_s + e.house.kill_s + e.house.slack_s
         for broke in (step for step in e.steps.get(run.job, ()) if step.attempt == run.attempt):
-            if broke.data.get("cause") == "peer" and process.alive > broke.at + late:
+            if broke.data.get("cause") == "peer" and process.alive > _stopped_by(e, process, broke.at):
                 yield Violation(
                     "a part of a gang outlived it",
                     f"{process.name} lived until {process.alive:.3f}",
@@ -206,6 +206,17 @@ def _together(e: Evidence, run: Run) -> Iterator[Violation]:
                     run.attempt,
                     at=broke.at,
                 )
+
+
+def _stopped_by(e: Evidence, process: Process, broke_at: float) -> float:
+    """By when the process is to have stopped after its gang broke: a node that was cut off then hears of it when it is
+    answered again, and until then only its fence ends what runs there."""
+    node, soon = e.node_of(process), e.house.kill_s + e.house.slack_s
+    calls = [row for row in e.told("answered") if row["node"] == node]
+    heard = [row["wall"] for row in calls if row["wall"] - (row["at"] - row["sent"]) >= broke_at]
+    if calls and not heard:
+        return math.inf
+    return max(broke_at + e.house.heartbeat_s, min(heard, default=0.0)) + soon
 
 
 def an_nvlink_attempt_lies_in_one_group(e: Evidence) -> Iterator[Violation]:
@@ -286,7 +297,7 @@ def a_silent_node_stops_its_processes(e: Evidence) -> Iterator[Violation]:
         if row["event"] == "answered" or (row["event"] == "failed" and row["refused"]):
             calls[row["node"]].append(row)
     for process in e.processes:
-        node = next((e.gpus[gpu]["node"] for gpu in process.gpus if gpu in e.gpus), "")
+        node = e.node_of(process)
         heard = [row["sent"] for row in calls[node] if row["event"] == "answered" and row["sent"] <= process.until]
         if not heard or any(r["event"] == "failed" and max(heard) < r["sent"] <= process.until for r in calls[node]):
             continue

@@ -207,6 +207,10 @@ class Evidence:
         """The truth's lines of that kind."""
         return (row for row in self.truth if row["event"] == event)
 
+    def node_of(self, process: Process) -> str:
+        """The node on which it lived, "" for one without GPUs."""
+        return next((str(self.gpus[gpu]["node"]) for gpu in process.gpus if gpu in self.gpus), "")
+
 
 def _by(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
     found: dict[Any, list[Row]] = defaultdict(list)

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from tests.checker import broken_jobs, broken_pool
 from tests.checker.check import check
+from tests.checker.devices import an_attempt_is_granted_whole_and_ends_together
 from tests.checker.evictions import freed_gpus_go_to_whom_they_were_freed_for
 from tests.checker.evidence import Evidence
 from tests.checker.lawful import (
+    EPOCH,
     History,
     checkpoint_damaged,
     checkpoint_given_up,
@@ -67,6 +69,16 @@ LAWFUL = {
 @pytest.mark.parametrize("history", LAWFUL.values(), ids=LAWFUL)
 def test_a_lawful_history_is_silent(history):
     assert [str(f) for f in check(history())] == []
+
+
+@pytest.mark.parametrize(("answered", "found"), [((), 0), ((61.0,), 0), ((51.0,), 1), ((41.0,), 1)])
+def test_a_part_of_a_broken_gang_is_to_stop_once_its_node_hears_of_it(answered, found):
+    # The gang broke at 40; the part lived until 62, and a node has 10 s for a kill.
+    history, _grant = two_nodes()
+    history.truth[-1].update(at=1062, wall=EPOCH + 62)
+    history.truth += [{"event": "answered", "at": 1000 + at, "wall": EPOCH + at, "node": "n1", "sent": 999.9 + at}
+                      for at in (30.0, *answered)]  # fmt: skip
+    assert len(list(an_attempt_is_granted_whole_and_ends_together(history.evidence(200)))) == found
 
 
 @pytest.mark.parametrize(("spared", "found"), [(True, 0), (False, 2)])

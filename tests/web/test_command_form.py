@@ -164,7 +164,7 @@ def test_it_foretells_what_would_happen_and_what_would_be_refused(lab):
 
 
 FULL = {"kind": "command", "project": "alpha", "gpu_count": 2, "duration": "90m", "group": "g", "retries": None,
-        "affinity": {"required": [{"key": "rack_id", "op": "In", "values": ["r1"]}]},
+        "affinity": {"preferred": [{"key": "zone", "op": "In", "values": ["no, line"]}]},
         "params": {"argv": ["python", "a b.py", "&&", "x\ny", ""], "env": {"A": "1"}, "inputs": {"base": "a"},
                    "files": "code", "torchrun": True, "nproc": 2}}  # fmt: skip
 
@@ -189,16 +189,18 @@ def test_a_clone_opens_in_the_form_of_its_kind_and_shows_what_that_has_no_field_
     assert response["Location"] == f"{FORM}?from={job}&gpu_count=1"
     html = text(browser().get(response["Location"]))
     assert 'name="gpu_count" value="1"' in html
-    assert "<dt>Group</dt><dd>g</dd>" in html
+    assert "<dt>Rules of placement</dt>" in html
     rest = entities.unescape(re.search(r'name="rest" value="([^"]*)"', html).group(1))
     client = browser()
     client.post(FORM, typed(rest=rest))
     client.post(FORM, typed(rest=rest, drop_rest="on", key="2" * 36))
-    assert sorted(Job.objects.exclude(pk=job).values_list("group", flat=True)) == ["", "g"]
+    assert [bool(rules) for rules in Job.objects.order_by("submitted_at").values_list("affinity", flat=True)] == [
+        True, True, False,
+    ]  # fmt: skip
 
 
 def test_what_the_form_has_no_field_for_is_refused_at_the_top(lab):
-    html = text(browser().post(FORM, typed(rest='{"group": "a/b", "plan_token": "x"}')))
+    html = text(browser().post(FORM, typed(rest='{"grop": "a", "plan_token": "x"}')))
     assert html.count('<p class="note error" role="alert">') == 2
 
 
@@ -231,10 +233,10 @@ def test_a_program_is_typed_so_that_it_is_read_back(words):
 
 
 def test_a_merge_keeps_what_its_form_has_no_field_for_too(lab):
-    job = b.submitted(lab.who["alice"], b.merge_body(lab.models, group="g", params={"seed": 7}))
+    job = b.submitted(lab.who["alice"], b.merge_body(lab.models, retries=1, params={"seed": 7}))
     html = text(browser().get(f"/jobs/new/?from={job}"))
     rest = entities.unescape(re.search(r'name="rest" value="([^"]*)"', html).group(1))
-    assert rest == '{"group": "g", "params": {"seed": 7}}'
+    assert rest == '{"params": {"seed": 7}}'
 
 
 def test_the_working_files_offered_are_not_other_jobs_checkpoints(lab):

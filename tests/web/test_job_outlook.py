@@ -325,9 +325,10 @@ def test_the_preview_names_whom_it_would_stop(world):
 def test_the_page_shows_a_plan_of_every_kind_of_change():
     # What the core may propose has a sentence, and a link wherever the form has the field.
     fields = [{"gpu_count": 2}, {"max_duration": 600}, {"gpu_memory_min": "81920MiB"},
-              {"nvlink_required": False, "nvlink_exclusive": False}, {"required_level": None}]  # fmt: skip
+              {"nvlink_required": False, "nvlink_exclusive": False}, {"required_level": None},
+              {"gpu_count": 12, "node_count": 1, "gpus_per_node": 8}]  # fmt: skip
     told = [outlook_words._help(whatif.Change("a change", b.NOON, each), b.NOON, again="j") for each in fields]
-    assert [bool(each["link"]) for each in told] == [True, True, True, True, False]
+    assert [bool(each["link"]) for each in told] == [True, True, True, True, True, False]
 
 
 def test_the_page_of_a_refused_job_speaks_the_words_of_the_form(world):

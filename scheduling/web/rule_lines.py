@@ -1,0 +1,89 @@
+"""Rules of placement, a line each: ``rack_id=r1,r2``, ``gpu_model!=T4``, ``network_bandwidth_gbps>100``, ``ssd``,
+``!ssd``; a wish may end with its weight, ``*5``.
+
+The writing is that of label selectors, which those who know clusters know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scheduling.web.form_fields import number
+
+LIKE = "rack_id=r1,r2 or network_bandwidth_gbps>100"
+_OPS = {"=": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
+_SIGNS = {op: sign for sign, op in _OPS.items()}
+_RULE = re.compile(r"(?P<not>!?)\s*(?P<key>[^=!<>*,\s]+)\s*(?:(?P<sign>!=|=|>|<)\s*(?P<values>[^*]*?))?")
+_WISH = re.compile(r"(?P<rule>.*?)\s*\*\s*(?P<weight>[0-9]{1,9})")
+
+
+def numbered(text: str) -> list[tuple[int, str]]:
+    """The lines that say anything, each with its number as typed, from 1."""
+    return [(place, line.strip()) for place, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+def rules_of(text: str, *, wishes: bool) -> list[dict[str, Any]]:
+    """The rules of the lines that can be read, in their order."""
+    return [rule for _, line in numbered(text) if (rule := _read(line, wishes=wishes)) is not None]
+
+
+def unread(text: str, *, wishes: bool) -> Iterator[str]:
+    """A sentence about each line that can't be read."""
+    for place, line in numbered(text):
+        if _read(line, wishes=wishes) is None:
+            yield f"line {place} is not a rule: write it like {LIKE}, not {line[:60]!r}"
+
+
+def lines_of(rules: Any, *, wishes: bool) -> str | None:
+    """The rules as they are typed; None when there is one that lines can't say."""
+    lines: list[str] = []
+    for rule in rules if isinstance(rules, list) else [None]:
+        line = _written(rule)
+        if rule is None or line is None or _read(line, wishes=wishes) != _plain(rule):
+            return None
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _read(line: str, *, wishes: bool) -> dict[str, Any] | None:
+    """The rule of a line, or None."""
+    wish = _WISH.fullmatch(line) if wishes else None
+    found = _RULE.fullmatch(wish["rule"] if wish else line)
+    if found is None or (found["not"] and found["sign"]):
+        return None
+    more = {"weight": int(wish["weight"])} if wish else {}
+    if not found["sign"]:
+        return {"key": found["key"], "op": "DoesNotExist" if found["not"] else "Exists", **more}
+    given = [part.strip() for part in found["values"].split(",")]
+    if not all(given):
+        return None
+    values = [number(part) for part in given] if found["sign"] in "<>" else given
+    return {"key": found["key"], "op": _OPS[found["sign"]], "values": values, **more}
+
+
+def _written(rule: Any) -> str | None:
+    """The line of a rule; None for what is none."""
+    if not isinstance(rule, Mapping):
+        return None
+    op, key, values = rule.get("op"), rule.get("key"), rule.get("values")
+    weight = f" *{rule['weight']}" if rule.get("weight") is not None else ""
+    if op in ("Exists", "DoesNotExist") and not values:
+        return f"{'!' if op == 'DoesNotExist' else ''}{key}{weight}"
+    if op not in _SIGNS or not isinstance(values, list):
+        return None
+    return f"{key}{_SIGNS[op]}{','.join(map(_text, values))}{weight}"
+
+
+def _plain(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """The rule as its line is read: no parts that say nothing, values of the kind that is typed."""
+    said = {name: value for name, value in rule.items() if value is not None and value != []}
+    if "values" in said:
+        texts = [_text(value) for value in said["values"]]
+        said["values"] = [number(text) for text in texts] if said.get("op") in ("Gt", "Lt") else texts
+    return said
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

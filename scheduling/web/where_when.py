@@ -1,0 +1,108 @@
+"""Where and when exactly? The fields of both forms for rules of placement, places shared or kept apart, and times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scheduling.web import rule_lines
+from scheduling.web.form_fields import fields_of, text_of
+from scheduling.web.people_words import label
+
+PLAIN = ("required_level", "max_wait_for_level", "not_before", "start_by", "group")
+SWITCHES = ("nvlink_exclusive", "allow_span")
+NEVER = "unpreemptible"  # the field ``preemptible``, asked the other way round, so that an empty form says nothing
+RULES = {"must_run": "required", "should_run": "preferred"}
+BESIDE = {"beside": "with", "apart": "anti_affinity"}
+TEXTS = (*PLAIN, *SWITCHES, NEVER, *RULES, *BESIDE, *(f"{name}_level" for name in BESIDE))
+LEVELS = {"node": "one node", "nvlink_group": "one NVLink group", "rack": "one rack"}
+RUNGS = {name: LEVELS[name] for name in ("nvlink_group", "rack")}
+NODE = "node"
+_SIGNS = {"In": "=", "NotIn": "!=", "Gt": ">", "Lt": "<"}
+_PATH = re.compile(r"(?:the )?affinity\.(?:required|preferred)(?:\.(\d+))?(?:\.(\w+))?")
+
+
+def is_said(texts: Mapping[str, str], errors: Mapping[str, Any]) -> bool:
+    """Whether any of these fields says something, or is wrong."""
+    levels = [f"{name}_level" for name in BESIDE]  # what they say without a group is nothing
+    return any(texts.get(name, "").strip() or name in errors for name in TEXTS if name not in levels)
+
+
+def body_of(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of the body that were filled; lines that can't be read are left out."""
+    body = fields_of(texts, PLAIN)
+    body |= {name: True for name in SWITCHES if texts.get(name)}
+    if texts.get(NEVER):
+        body["preemptible"] = False
+    rules = {
+        part: rule_lines.rules_of(texts.get(name, ""), wishes=name == "should_run") for name, part in RULES.items()
+    }
+    if any(rules.values()):
+        body["affinity"] = {part: found for part, found in rules.items() if found}
+    for name, field in BESIDE.items():
+        if texts.get(name, "").strip():
+            body[field] = {"group": texts[name].strip(), "level": texts.get(f"{name}_level") or NODE}
+    return body
+
+
+def faults(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """What was typed and can't be read as a rule."""
+    for name in RULES:
+        for message in rule_lines.unread(texts.get(name, ""), wishes=name == "should_run"):
+            yield {"field": name, "message": f"{label(name)} where: {message}"}
+
+
+def again(body: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """An earlier body's fields as they are typed, and the names of those that these texts say whole; a refused body
+    may hold anything."""
+    texts, covered = {name: text_of(body.get(name)) for name in PLAIN}, [*PLAIN]
+    for name, wanted, field in (*((name, True, name) for name in SWITCHES), (NEVER, False, "preemptible")):
+        if isinstance(body.get(field), bool):
+            texts[name] = "on" if body[field] is wanted else ""
+            covered.append(field)
+    for name, field in BESIDE.items():
+        rule = body.get(field)
+        if isinstance(rule, Mapping) and set(rule) == {"group", "level"} and rule["level"] in LEVELS:
+            texts |= {name: text_of(rule["group"]), f"{name}_level": str(rule["level"])}
+            covered.append(field)
+    rules = _rules(body.get("affinity"))
+    if rules is not None:
+        texts |= rules
+        covered.append("affinity")
+    return texts, tuple(covered)
+
+
+def _rules(affinity: Any) -> dict[str, str] | None:
+    """The rules as lines; None when lines can't say them."""
+    if not isinstance(affinity, Mapping) or not set(affinity) <= set(RULES.values()):
+        return None
+    lines = {name: rule_lines.lines_of(affinity.get(part) or [], wishes=name == "should_run")
+             for name, part in RULES.items()}  # fmt: skip
+    return {name: text for name, text in lines.items() if text is not None} if None not in lines.values() else None
+
+
+def place(name: str) -> str:
+    """The field of the form for a field of the body, "" for one that is not here."""
+    whole, _, inner = name.partition(".")
+    if whole == "affinity":
+        return "should_run" if inner.startswith("preferred") else "must_run"
+    whole = {**{field: name for name, field in BESIDE.items()}, "preemptible": NEVER}.get(whole, whole)
+    return whole if whole in TEXTS else ""
+
+
+def in_words(error: Mapping[str, Any], texts: Mapping[str, str]) -> str:
+    """The message about a rule with the line it is in; any other as it is."""
+    message = str(error["message"])
+    if not str(error["field"]).startswith("affinity"):
+        return message
+    lines = [line for line, _ in rule_lines.numbered(texts.get(place(str(error["field"])), ""))]
+
+    def told(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return "this field"
+        line = f"line {lines[int(found[1])]}" if int(found[1]) < len(lines) else "a rule"
+        return f"the {found[2]} of {line}" if found[2] else line
+
+    message = _PATH.sub(told, message)
+    return re.sub(rf"^({'|'.join(_SIGNS)})\b", lambda found: _SIGNS[found[1]], message)
