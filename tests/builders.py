@@ -19,6 +19,7 @@ from scheduling.services.jobs import Accepted
 from scheduling.store import seed
 from scheduling.store.queries.access import Actor, actor_of
 from tests.remembered import Remembered
+from workers.protocol import PROTOCOL_VERSION
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 PASSWORD = "correct horse battery"
@@ -54,7 +55,7 @@ def description(
     """The registration of a node whose GPUs are one NVLink group."""
     return {
         "boot_id": boot,
-        "protocol": 1,
+        "protocol": PROTOCOL_VERSION,
         "agent_version": "test",
         "address": "127.0.0.1",
         "rack_id": rack,

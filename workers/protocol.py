@@ -17,7 +17,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from workers.emep_job import CHECKPOINT_EXIT_CODE as CHECKPOINT_EXIT_CODE  # the client is one file and imports nothing
 from workers.emep_job import MAX_EVENT_LINE as MAX_EVENT_LINE
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 BELL_TASK = "emep.look"
 MAX_PATH = 1024
 
@@ -37,6 +37,15 @@ class Outcome(StrEnum):
     CANCELLED = "CANCELLED"
     PREEMPTED = "PREEMPTED"
     LOST = "LOST"
+
+
+class Transfer(StrEnum):
+    """What a node moves for an attempt, in words."""
+
+    FETCH_INPUTS = "fetching inputs"
+    FETCH_CHECKPOINT = "fetching checkpoint"
+    SAVE_CHECKPOINT = "saving checkpoint"
+    SEND_RESULTS = "storing results"
 
 
 Why = Literal["preempt", "cancel", "time_limit", "health", "drain", "lost", "peer"]
@@ -135,7 +144,8 @@ class Register(TypedDict):
     """A node as it describes itself.
 
     ``attempts`` are ``{attempt, epoch, pid_alive}``: alive means that something of it is still to come. ``seq`` counts
-    with that of the heartbeats: what others of this boot have overtaken on the way is refused.
+    with that of the heartbeats: what others of this boot have overtaken on the way is refused. ``left_out``: GPUs
+    that it has and does not offer, each in words.
     """
 
     boot_id: str
@@ -147,6 +157,7 @@ class Register(TypedDict):
     network_bandwidth_gbps: float
     labels: dict[str, str]
     simulated: bool
+    left_out: list[str]
     gpus: list[GpuDescription]
     attempts: list[dict[str, Any]]
 
@@ -174,8 +185,11 @@ class Report(TypedDict, total=False):
     ``started`` {pid}; ``progress`` {step, total, unit, rate?}; ``metric`` {step, name, value};
     ``logs`` {offset, text} (offset and the answer's ``next`` count UTF-8 bytes);
     ``checkpoint`` {artifact, step}; ``checkpoint_refused`` {error}: what the job declared can't be taken, and why;
-    ``finished`` {outcome, exit_code, error, artifacts, checkpoint, step (of the checkpoint), why, detail, gpus_clean}:
-    ``gpus_clean`` is sent, false, only when a process could not be killed.
+    ``transfer`` {what, files, of_files, bytes, of_bytes, over}: how far the moving of its files is (``over``: nothing
+    more is moved); ``events_unread`` {lines, first}: so many lines of its events file were not understood;
+    ``finished`` {outcome, exit_code, error, artifacts, checkpoint, step (of the checkpoint), why, detail, gpus_clean,
+    gpus_held}: ``gpus_clean`` is sent, false, only when its GPUs are not free; ``gpus_held`` then says whether it is
+    memory alone that is held on them (true), or there is a process that could not be killed.
     """
 
     n: int
@@ -201,6 +215,15 @@ class Report(TypedDict, total=False):
     why: str | None
     detail: str
     gpus_clean: bool
+    gpus_held: bool
+    what: str
+    files: int
+    of_files: int
+    bytes: int
+    of_bytes: int
+    over: bool
+    lines: int
+    first: str
 
 
 class Answer(TypedDict, total=False):

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.http import HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduling.api.artifacts import RANGE, download
-from scheduling.api.body import node_message
+from scheduling.api.body import node_message, read
 from scheduling.api.door import NodeDoor, parameters, whole
 from scheduling.api.nodes import taken
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import nodes as shapes
 from scheduling.api.shapes.answers import BYTES, documented, query
 from scheduling.api.shapes.artifacts import OffsetShape, UploadShape
-from scheduling.api.uploads import OFFSET, checked, send_part
+from scheduling.api.uploads import OFFSET, checked, refused, send_part
+from scheduling.services import artifact_bundles as bundles
 from scheduling.services import artifacts as store
 from scheduling.services import pool as service
-from scheduling.services.artifacts import Owner
+from scheduling.services.artifacts import Owner, Refusal
 from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries import dispatch
+from workers.bundles import MAX_BYTES, MAX_HEAD
 
 REFUSALS = {"stale_epoch": 409, "unknown_attempt": 404}
 EPOCH = query("epoch", "The attempt's epoch.", OpenApiTypes.INT)
@@ -149,14 +152,32 @@ class AttemptInput(NodeDoor):
     def get(self, request: Request, attempt: str, artifact: str, path: str) -> HttpResponseBase:
         """The file or one range of it, while the attempt is live on this node at this epoch."""
         epoch = whole(parameters(request, ("epoch",)), "epoch", default=-1)
-        if not any(
-            d["attempt"] == attempt.lower() and d["epoch"] == epoch for d in dispatch.desired(self.node, self.now)
-        ):
-            raise _stale()
-        found = queries.readable_by(UUID(attempt), epoch, self.node, artifact)
-        if found is None:
-            raise not_found("input of this attempt")
-        return download(request, found.files, path)
+        return download(request, _readable(self.node, attempt, epoch, artifact, now=self.now).files, path)
+
+
+class AttemptInputBundle(NodeDoor):
+    """Many small files that the attempt reads."""
+
+    @documented("attempts_inputs", "Download many small files at once", tag="attempts", body=shapes.BundleRequest,
+                answer=OpenApiTypes.BINARY, media=BYTES)  # fmt: skip
+    def post(self, request: Request, attempt: str, artifact: str) -> HttpResponse:
+        """A line of JSON that names each file with its size and sha256, then their bytes one after the other."""
+        message = node_message(request)
+        found = _readable(self.node, attempt, epoch_of(message), artifact, now=self.now)
+        bundle = bundles.send(found.files, message.get("paths"))
+        if isinstance(bundle, Refusal):
+            raise refused(bundle)
+        return HttpResponse(bundle, content_type="application/octet-stream")
+
+
+def _readable(node: str, attempt: str, epoch: int, artifact: str, *, now: datetime) -> Any:
+    """The artifact, while the attempt is live on the node at this epoch and reads it."""
+    if not any(d["attempt"] == attempt.lower() and d["epoch"] == epoch for d in dispatch.desired(node, now)):
+        raise _stale()
+    found = queries.readable_by(UUID(attempt), epoch, node, artifact)
+    if found is None:
+        raise not_found("input of this attempt")
+    return found
 
 
 class AttemptUploads(NodeDoor):
@@ -185,12 +206,30 @@ class AttemptUploadFile(NodeDoor):
     def put(self, request: Request, attempt: str, upload: str, path: str) -> Response:
         """The file has grown by the body; any offset but the number of bytes here is 409 with that number."""
         given = parameters(request, ("offset", "epoch"))
-        header = request.headers.get("X-EMEP-Epoch", "")
-        epoch = int(header) if re.fullmatch(r"[0-9]{1,18}", header, re.ASCII) else whole(given, "epoch", default=-1)
-        if epoch < 0:
-            raise Problem(422, "bad_epoch", "send the attempt's epoch as X-EMEP-Epoch or ?epoch=", field="epoch")
-        owner = Owner(node=self.node, attempt=attempt, epoch=epoch)
+        owner = Owner(node=self.node, attempt=attempt, epoch=_epoch_beside(request, given))
         return send_part(request, owner, upload, path, offset=whole(given, "offset", default=0))
+
+
+def _epoch_beside(request: Request, given: dict[str, str]) -> int:
+    """The epoch of a message whose body is bytes; 422 without it."""
+    header = request.headers.get("X-EMEP-Epoch", "")
+    epoch = int(header) if re.fullmatch(r"[0-9]{1,18}", header, re.ASCII) else whole(given, "epoch", default=-1)
+    if epoch < 0:
+        raise Problem(422, "bad_epoch", "send the attempt's epoch as X-EMEP-Epoch or ?epoch=", field="epoch")
+    return epoch
+
+
+class AttemptUploadBundle(NodeDoor):
+    """Many small files of such an upload."""
+
+    @documented("attempts_bundle", "Send many small files at once", tag="attempts", answer=shapes.ReceivedShape,
+                parameters=(EPOCH, EPOCH_HEADER), body={BYTES: OpenApiTypes.BINARY})  # fmt: skip
+    def post(self, request: Request, attempt: str, upload: str) -> Response:
+        """All of them are here and have the sha256 they should, or none is: a line of JSON that names each whole file
+        with its size and sha256, then their bytes one after the other."""
+        owner = Owner(node=self.node, attempt=attempt, epoch=_epoch_beside(request, parameters(request, ("epoch",))))
+        content = read(request, most=MAX_HEAD + MAX_BYTES)
+        return Response(checked(bundles.receive(owner, upload, content)))
 
 
 class AttemptUploadCommit(NodeDoor):

@@ -20,6 +20,7 @@ from scheduling.api.plan import foretold, hold_to_plan, not_foretold
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.shapes import jobs as shapes
 from scheduling.api.shapes.answers import PAGING, documented, page_of, query
+from scheduling.api.shapes.params import EXAMPLES
 from scheduling.core.lifecycle import TERMINAL, JobState
 from scheduling.services import filters
 from scheduling.services import jobs as service
@@ -68,7 +69,7 @@ class JobList(Door):
 
     @documented(
         "jobs_create", "Submit a job", tag="jobs", body=shapes.JobRequest, answer=shapes.JobShape, status=201,
-        parameters=(KEY,), more={(200, "application/json"): shapes.JobShape},
+        parameters=(KEY,), more={(200, "application/json"): shapes.JobShape}, examples=EXAMPLES,
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """201 with the job; 200 when its key made it before; 422 with every fault at once; 409 when the plan it was

@@ -30,8 +30,13 @@ OFFSET = query(
 def checked(result: dict[str, Any] | Refusal) -> dict[str, Any]:
     """The service's answer, or its refusal as a problem with the facts beside it."""
     if isinstance(result, Refusal):
-        raise Problem(result.status, result.code, result.message, field=result.field, facts=result.facts)
+        raise refused(result)
     return result
+
+
+def refused(refusal: Refusal) -> Problem:
+    """The refusal as a problem with the facts beside it."""
+    return Problem(refusal.status, refusal.code, refusal.message, field=refusal.field, facts=refusal.facts)
 
 
 def send_part(request: Request, owner: Owner, upload: str, path: str, *, offset: int) -> Response:

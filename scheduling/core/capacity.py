@@ -13,7 +13,7 @@ from scheduling.core.feasibility import could_hold
 from scheduling.core.largest import Rooms, Split, rooms_for
 from scheduling.core.pool import Pool
 from scheduling.core.resources import PLACES, FieldError, ResourceRequest
-from scheduling.core.rules import spelled
+from scheduling.core.rules import spelled, strange_labels
 from scheduling.core.units import as_memory, gb
 from scheduling.core.words import gpus_in_words, nodes_in_words
 
@@ -45,12 +45,15 @@ def judge(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bo
     errors = _mismatch(counts, split) if counts.disagree and split else ()
     if pool.nodes and wanted.gpu_memory_min_mib > pool.largest_memory():
         largest = replace(wanted, gpu_memory_min_mib=pool.largest_memory())
-        return Verdict(None, _count_errors(largest, counts, pool, over_nodes=over_nodes) or errors)
+        found = _count_errors(largest, counts, pool, over_nodes=over_nodes) or errors
+        return Verdict(None, (*found, *_label_errors(wanted, pool)))
     request = _with(wanted, split) if split else None
     refused = request is not None and request.is_gang and not over_nodes
     if request is None or refused or (pool.nodes and not could_hold(pool, request)):
         found = _count_errors(wanted, counts, pool, over_nodes=over_nodes)
-        return Verdict(None, found or (*errors, *_rule_errors(wanted, pool, over_nodes=over_nodes)))
+        if found:
+            return Verdict(None, (*found, *_label_errors(wanted, pool)))
+        return Verdict(None, (*errors, *_rule_errors(wanted, pool, over_nodes=over_nodes)))
     errors += tuple(_partner_errors(wanted, pool))
     return Verdict(None if errors else request, errors)
 
@@ -254,8 +257,20 @@ def _message(wanted: ResourceRequest, asked: Split, fits: Split, limits: Mapping
     )
 
 
+def _label_errors(wanted: ResourceRequest, pool: Pool) -> tuple[FieldError, ...]:
+    """The refusal of required rules that need a label which nothing has; none while no node is registered."""
+    strange = strange_labels(pool, wanted.required_terms) if pool.nodes else ""
+    if not strange:
+        return ()
+    message = f"the required rules hold nowhere: {strange}; mend the key, or leave the rule out"
+    return (FieldError("affinity.required", "unsatisfiable_rule", message, None),)
+
+
 def _rule_errors(wanted: ResourceRequest, pool: Pool, *, over_nodes: bool) -> tuple[FieldError, ...]:
     """The refusal when the counts and the memory are there, but not where the required rules hold."""
+    unlabelled = _label_errors(wanted, pool)
+    if unlabelled:
+        return unlabelled
     most = rooms_at_door(pool, wanted, over_nodes=over_nodes).most()
     there = f"; at most {gpus_in_words(most)} would be placed there" if most else ""
     rules = "; ".join(spelled(term) for term in wanted.required_terms)

@@ -13,11 +13,16 @@ MAX_GPUS = 65_536  # while no node is registered nothing else bounds a count
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """``gpu_count``, ``node_count`` and ``gpus_per_node`` as they were sent; None for one that was not."""
+    """``gpu_count``, ``node_count`` and ``gpus_per_node`` as they were sent; None for one that was not.
+
+    ``whole``: nothing is missing. Else one could not be read, or none says how many GPUs: what is wrong with the others
+    is wrong all the same, and the job is refused.
+    """
 
     gpus: int | None
     nodes: int | None
     per_node: int | None
+    whole: bool = True
 
     @property
     def asked(self) -> Split | None:
@@ -34,9 +39,10 @@ class Counts:
         return self.asked is not None and self.gpus not in (None, self.asked.nodes * self.asked.per_node)
 
 
-def read_counts(fields: Fields, rooms: Rooms | None) -> Counts | None:
-    """The numbers, or None after an error. ``rooms`` tell the largest that fit; None while no node is registered."""
-    sent = Counts(*(_plain(fields.value(name)) for name in NAMES))
+def read_counts(fields: Fields, rooms: Rooms | None) -> Counts:
+    """The numbers, ``whole`` or after an error. ``rooms`` tell the largest that fit; None while there is no node."""
+    gpus, nodes, per_node = (_plain(fields.value(name)) for name in NAMES)
+    sent = Counts(gpus, nodes, per_node)
     given = tuple(fields.value(name) is not None for name in NAMES)
     told = (None, None, None) if rooms is None else _largest(rooms, sent, given)
     most = MAX_GPUS if rooms is None else None
@@ -44,15 +50,15 @@ def read_counts(fields: Fields, rooms: Rooms | None) -> Counts | None:
         fields.whole(name, default=0, least=1, most=most, told=limit or None)
         for name, limit in zip(NAMES, told, strict=True)
     ]
+    whole = None not in read
     if not given[0] and not given[2]:
         limit = most or told[0] or None
         upto = f"to {limit}" if limit else "up"
         message = f"say how many GPUs the job needs, a whole number from 1 {upto}"
         fields.refuse("gpu_count", "required", message, limit)
-        return None
-    if None in read:
-        return None
-    return Counts(*(value or None for value in read))
+        whole = False
+    gpus, nodes, per_node = (value or None for value in read)
+    return Counts(gpus, nodes, per_node, whole)
 
 
 def _plain(value: object) -> int | None:

@@ -14,7 +14,7 @@ from scheduling.core.nominated import go_on
 from scheduling.core.ordering import Source, rank_key
 from scheduling.core.placement import find, fits, is_out_of_question, is_told_by_counts
 from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Scores, Start, Unnominate
-from scheduling.core.preemption import Choice, choose_victims
+from scheduling.core.preemption import Choice, Patience, choose_victims
 from scheduling.core.promises import Promise, Promises, new_promise
 from scheduling.core.room import NO_PINS
 from scheduling.core.turns import Turns
@@ -44,7 +44,7 @@ class Cycle:
         self.aged: list[Queued] = []  # those that wait too long and get a reservation whatever their rank (D29)
         self.taken: dict[int, int] = {}  # by cell: what was free and is so no more
         self.returning: dict[int, int] = {}  # by cell: what is being taken back
-        self._fruitless: set[object] = set()
+        self._fruitless: dict[object, Patience | None] = {}
         self._rest: list[int] = []  # the levels yet to be looked at, the next one last
         self._all = not scheduler.only_starts  # whether reservations on which no start depends are made too
 
@@ -320,14 +320,14 @@ class Cycle:
         scheduler = self.scheduler
         pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
         key = (id(queued.shape), queued.job.queue, queued.job.level, id(pins), scheduler.changes)
-        if key in self._fruitless:
-            return False
-        choice = choose_victims(scheduler, self.bookings, queued, pins=pins, now_ms=self.now_ms)
-        if choice is None:
-            self._fruitless.add(key)
-            return False
-        self.ask_to_leave(queued, choice)
-        return True
+        if key not in self._fruitless:
+            choice = choose_victims(scheduler, self.bookings, queued, pins=pins, now_ms=self.now_ms)
+            if isinstance(choice, Choice):
+                self.ask_to_leave(queued, choice)
+                return True
+            self._fruitless[key] = choice
+        queued.patience = self._fruitless[key]
+        return False
 
     def ask_to_leave(self, queued: Queued, choice: Choice, *, again: bool = False) -> None:
         """The victims are asked to stop, and exactly the GPUs needed are kept for the job."""

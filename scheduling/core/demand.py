@@ -44,8 +44,6 @@ def read_resources(
     if memory:
         fields.errors += memory_errors(memory, pool)
     counts = read_counts(fields, rooms_at_door(pool, judged, over_nodes=over_nodes) if pool.nodes else None)
-    if counts is None:
-        return None
     if counts.asked is not None and counts.asked.nodes > 1:
         if exclusive:
             message = (
@@ -57,7 +55,7 @@ def read_resources(
     verdict = judge(wanted, counts, pool, over_nodes=over_nodes)
     for error in verdict.errors:
         fields.refuse(error.field, error.code, error.message, error.limit)
-    if verdict.request is None:
+    if verdict.request is None or not counts.whole:
         return None
     if wanted.max_wait_for_level_s is not None:
         _refuse_idle_patience(fields, verdict.request)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.alternatives import Alternative, alternatives, hint
 from scheduling.core.backfill import longest_now
+from scheduling.core.closing import able, first_open, fits_beside, free_in, in_reach, opening, suiting
 from scheduling.core.estimate import estimate, latest, soonest
 from scheduling.core.expiry import expiry
 from scheduling.core.feasibility import could_hold, empty_room
@@ -19,19 +20,21 @@ from scheduling.core.first_start import asked_of, bounds_of, first_start, holds_
 from scheduling.core.group_times import is_left_alone
 from scheduling.core.in_hand import asleep, nominated, starting_soon
 from scheduling.core.making_room import making_room
-from scheduling.core.obstacles import closed, closed_too, kept_away
+from scheduling.core.obstacles import closed, closed_too, kept_away, kept_away_too
 from scheduling.core.ordering import RankKey, rank_key
 from scheduling.core.partners import WaitsFor, left_alone, no_partner, waits_for
 from scheduling.core.placement import find, is_out_of_question
 from scheduling.core.plan import Hold, Reason
-from scheduling.core.preemption import not_saved
-from scheduling.core.reservations import earliest_place, place_name
+from scheduling.core.played import Foresight
+from scheduling.core.preemption import Patience, choose_victims
+from scheduling.core.reservations import place_name
 from scheduling.core.resources import ResourceRequest
-from scheduling.core.room import Pins, Wanted
-from scheduling.core.rules import spelled
+from scheduling.core.room import Wanted
+from scheduling.core.rules import spelled, strange_labels
 from scheduling.core.scarcity import most_in_one_place, shortage
 from scheduling.core.shortfalls import Expected, Numbers, expected_numbers
 from scheduling.core.sooner import sooner
+from scheduling.core.spared import Spared
 from scheduling.core.standpoint import Standpoint
 from scheduling.core.waiting import Queued
 from scheduling.core.words import agree, jobs_in_words, wanted_in_words
@@ -58,6 +61,8 @@ class Explainer:
         self._work: list[int] = []
         self._first: dict[object, tuple[int, list[int]] | None] = {}
         self._waits_for: WaitsFor | None = None
+        self._spared = Spared(scheduler)
+        self.foresight = Foresight(scheduler, self.cycle)
 
     def of(self, job_id: str) -> tuple[Reason, ...]:
         """Why the job waits. KeyError for one that doesn't."""
@@ -79,11 +84,24 @@ class Explainer:
         pins = seen.bookings.pins(project, duration)
         # Equal for jobs that wait for the same reasons: the longer one is, the more windows it has to pass.
         timed = (project, duration) if seen.windows else None
-        key = (queued.shape, queued.job.request.gpu_memory_min_mib, pins, timed, queued.may_evict)
-        reasons = seen.told.get(key)
-        if reasons is None:
-            reasons = seen.told[key] = self._reasons(queued, seen)
+        rights = queued.may_evict and (queued.job.queue, queued.job.level)
+        key = (queued.shape, queued.job.request.gpu_memory_min_mib, pins, timed, rights, seen.outlasts(queued))
+        told = seen.told.get(key)
+        if told is None:
+            told = seen.told[key] = self._reasons(queued, seen)
+        reasons, evictions_count = told
+        if queued.may_evict and evictions_count:
+            reasons = (*reasons, self._spared.reason(queued, self._patience(queued)))
         return reasons if queued.job.start_by_ms is None else (*self._expiry(queued), *reasons)
+
+    def _patience(self, queued: Queued) -> Patience | None:
+        """That victims would make room for the job, but no sooner: as its turn had it, or, without one, now."""
+        if queued.judged == self.cycle.number:
+            return queued.patience
+        bookings = self.bookings(queued)
+        pins = bookings.pins(queued.owner[1], queued.duration_ms)
+        found = choose_victims(self._scheduler, bookings, queued, pins=pins, now_ms=self.cycle.now_ms)
+        return found if isinstance(found, Patience) else None
 
     def _expiry(self, queued: Queued) -> tuple[Reason, ...]:
         """The reason to fear that the job will not start in time, if there is one."""
@@ -157,24 +175,26 @@ class Explainer:
         """(instant, GPUs): when and where it could start at the latest if nothing else was ahead of it."""
         alone = queued.id if self.is_promised(queued) else ""
         due_ms = max(queued.job.due_ms, self.cycle.now_ms)
-        key = (id(queued.shape), queued.owner[1], queued.duration_ms, queued.level, alone, due_ms)
+        rights = queued.may_evict and (queued.job.queue, queued.job.level)
+        key = (id(queued.shape), queued.owner[1], queued.duration_ms, queued.level, alone, due_ms, rights)
         if key not in self._first:
             self.cycle.refresh(queued.shape)
             self._first[key] = first_start(self._scheduler, self.bookings(queued), queued)
         return self._first[key]
 
-    def _reasons(self, queued: Queued, seen: Standpoint) -> tuple[Reason, ...]:
+    def _reasons(self, queued: Queued, seen: Standpoint) -> tuple[tuple[Reason, ...], bool]:
+        """Why it waits, and whether it would do so no more with GPUs of others."""
         shape = queued.shape
         if shape.changes_itself:
             self.cycle.refresh(shape)
         if shape.possible_in is not self._usable:
             hopeless = self._never_now(queued)
             if hopeless is not None:
-                return (hopeless,)
+                return (hopeless,), False
             shape.possible_in = self._usable
         returning = self.cycle.returning
         if returning and seen.fits_with(returning, queued):
-            return (starting_soon(sum(mask.bit_count() for mask in returning.values())),)
+            return (starting_soon(sum(mask.bit_count() for mask in returning.values())),), False
         found: list[Reason] = []
         behind = seen.behind(queued)
         if behind is not None:
@@ -191,10 +211,7 @@ class Explainer:
             found += [] if alone is None else [alone]
         else:
             found.append(self._shortfalls.reason(queued, self._expected(queued, seen)))
-        if queued.may_evict:
-            message = "It may evict others, but no set of victims would make room, or waiting is as fast."
-            found.append(not_saved(self._scheduler, queued) or Reason("NO_VICTIMS", message))
-        return tuple(found)
+        return tuple(found), True
 
     def _never_now(self, queued: Queued) -> Reason | None:
         """The reason when even an empty pool would not do, as it is installed or as it is healthy."""
@@ -205,7 +222,9 @@ class Explainer:
         bare = replace(request, affinity=request.preferred_terms)
         if not could_hold(scheduler.pool, request):
             if request.required_terms and could_hold(scheduler.pool, bare):
-                return _rule(request, f"The pool has {words}, but none where the required rules hold")
+                strange = strange_labels(scheduler.pool, request.required_terms)
+                why = f"The pool has {words}, but none where the required rules hold"
+                return _rule(request, why, more=f" {strange[0].upper()}{strange[1:]}." if strange else "")
             numbers: Numbers = (("need", request.gpu_count), ("installed", self._most(request, healthy=False)))
             return Reason("NO_INVENTORY", f"The pool no longer has {words} installed; more must be added.", numbers)
         if find(scheduler.usable_room, Wanted(request)) is None:
@@ -230,6 +249,13 @@ class Explainer:
         free = Wanted(queued.job.request, avoid_gpus=old.avoid_gpus, avoid_nodes=old.avoid_nodes)
         pins = self.bookings(queued).pins(queued.owner[1], queued.duration_ms)
         return find(self._scheduler.room, free, pins) is not None
+
+    def _is_kept_off_what_rules_leave(self, queued: Queued) -> bool:
+        """Whether rules about groups keep the job off what its required rules leave: all of it, or what is free."""
+        wanted = queued.shape.wanted
+        if wanted.confined is None:
+            return False
+        return find(self._scheduler.usable_room, wanted) is None or self._fits_unconfined(queued)
 
     def _partner(self, queued: Queued) -> Reason | None:
         near = queued.job.request.near
@@ -268,15 +294,17 @@ class Explainer:
         longest = longest_now(scheduler.room, bookings, queued.shape.wanted, queued.owner[1])
         if longest <= 0 and find(scheduler.room, queued.shape.wanted) is None:
             return None
-        blocking = self._in_reach(queued)
+        gpus = able(scheduler.room, queued.shape.wanted, scheduler.room.free)
+        blocking = in_reach(scheduler.room, bookings, queued, gpus)
         if not blocking:
             return starting_soon()
         windows = [each for each in blocking if each.window]
         promises = [each for each in blocking if not each.window]
         changes = tuple(self.alternatives(queued))
         numbers: Numbers = (("fits_if_at_most_s", longest // 1000), *_numbers(changes), *self._earliest(queued))
-        if windows and not (promises and self._fits_beside(windows, queued)):
-            message, told = closed(windows, self.cycle.now_ms)
+        if windows and not (promises and fits_beside(scheduler.room, windows, queued.shape.wanted)):
+            windows, opens_ms = opening(scheduler.room, bookings, queued, gpus)
+            message, told = closed(windows, self.cycle.now_ms, opens_ms=opens_ms)
             return Reason("WINDOW", message + hint(changes), (*told, *numbers))
         holders = [each.reservation.job for each in self.cycle.promises_in(promises)]
         need = agree(len(holders), "needs", "need")
@@ -286,39 +314,6 @@ class Explainer:
         )
         return Reason("RESERVED", message, (*(("held_for", job) for job in holders[:1]), *numbers))
 
-    def _in_reach(self, queued: Queued) -> list[Booking]:
-        """The promises of free GPUs that would suit the job from before its end on."""
-        room, eligible = self._scheduler.room, self._suiting(queued)
-        end = self.cycle.now_ms + queued.duration_ms
-        return [
-            each
-            for each in self.bookings(queued).blocking(queued.owner[1])
-            if each.start_ms < end and any(mask & room.free[cell] & eligible[cell] for cell, mask in each.cells.items())
-        ]
-
-    def _suiting(self, queued: Queued) -> list[int]:
-        """The GPUs that would suit the job, free or not, as a mask for each cell."""
-        room, wanted = self._scheduler.room, queued.shape.wanted
-        return room.inventory.full if wanted.exclusive else room.view(wanted).eligible
-
-    def _free_in(self, promises: list[Booking], queued: Queued) -> dict[int, int]:
-        """The free GPUs of these promises that would suit the job, as a mask per cell."""
-        room, eligible, found = self._scheduler.room, self._suiting(queued), dict[int, int]()
-        for each in promises:
-            for cell, mask in each.cells.items():
-                suited = mask & room.free[cell] & eligible[cell]
-                if suited:
-                    found[cell] = found.get(cell, 0) | suited
-        return found
-
-    def _fits_beside(self, promises: list[Booking], queued: Queued) -> bool:
-        """Whether the job would fit now if nothing else was promised."""
-        cells: dict[int, int] = {}
-        for each in promises:
-            cells |= {cell: cells.get(cell, 0) | mask for cell, mask in each.cells.items()}
-        room = self._scheduler.room
-        return find(room, queued.shape.wanted, Pins(cells, room.inventory.node_of)) is not None
-
     def _only_a_rule(self, queued: Queued) -> Reason | None:
         request = queued.job.request
         if not queued.shape.wanted.terms and queued.shape.wanted.confined is None:
@@ -326,6 +321,10 @@ class Explainer:
         changes = tuple(self.alternatives(queued))
         names = [change.name for change in changes]
         if "without_rule" in names:
+            if self._is_kept_off_what_rules_leave(queued):
+                rules = _spelled(request)
+                message, told = kept_away_too(self._scheduler, queued, rules)
+                return Reason("RULE", message + hint(changes), (("rules", rules), *told, *_numbers(changes)))
             return _rule(request, "Free GPUs would do, but the required rules don't hold there", changes)
         if queued.shape.wanted.confined is not None and self._fits_unconfined(queued):
             message, told = kept_away(self._scheduler, queued)
@@ -335,17 +334,19 @@ class Explainer:
     def _short(self, queued: Queued) -> Reason:
         """Too little is free: how much is missing where, by when that may change, what would help."""
         changes = tuple(self.alternatives(queued))
-        room, wanted = self._scheduler.room, queued.shape.wanted
-        closing = self._in_reach(queued) if self.bookings(queued).are_windows else []
-        windows = [each for each in closing if each.window]
-        shut = self._free_in(windows, queued) if windows else {}
-        if shut:
-            room.take(shut)
+        room, wanted, bookings = self._scheduler.room, queued.shape.wanted, self.bookings(queued)
+        windows: list[Booking] = []
+        if bookings.are_windows:
+            promised = in_reach(room, bookings, queued, suiting(room, wanted))
+            windows = [each for each in promised if each.window]
+        shut = free_in(room, windows, suiting(room, wanted))
+        told_of = free_in(room, windows, able(room, wanted, room.usable)) if shut else {}
+        room.take(shut)
         code, message, numbers = shortage(room, wanted, queued.job.request)
-        if shut:
-            room.give(shut)
-            count = sum(mask.bit_count() for mask in shut.values())
-            more, told = closed_too(count, windows, self.cycle.now_ms)
+        room.give(shut)
+        if told_of:
+            there = [each for each in windows if not told_of.keys().isdisjoint(each.cells)]
+            more, told = closed_too(told_of, there, self.cycle.now_ms, opens_ms=first_open(room, there, told_of))
             message, numbers = f"{message} {more}", (*numbers, *told)
         return Reason(code, message + hint(changes), (*numbers, *self._earliest(queued), *_numbers(changes)))
 
@@ -356,11 +357,11 @@ class Explainer:
     def _expected(self, queued: Queued, seen: Standpoint) -> Expected:
         """Where and when at the soonest, as :attr:`Estimate.told_low`: a reason does not change with every tick."""
         wanted, scheduler = queued.shape.wanted, self._scheduler
-        if queued.shape.changes_itself:
+        if queued.shape.changes_itself or queued.may_evict:
             found = self.starts_by(queued)
             there = None if found is None else (found[0], place_name(scheduler.inventory, wanted, found[1]))
         else:
-            there = earliest_place(scheduler.room, wanted, seen.outlook(queued))
+            there = seen.start(queued)
         if there is None:
             return None
         start_ms = max(there[0], self.cycle.now_ms)
@@ -371,9 +372,13 @@ def _numbers(changes: tuple[Alternative, ...]) -> Numbers:
     return tuple((change.name, change.value) for change in changes if change.value)
 
 
-def _rule(request: ResourceRequest, why: str, changes: tuple[Alternative, ...] = ()) -> Reason:
-    rules = "; ".join(spelled(term) for term in request.required_terms)
-    return Reason("RULE", f"{why}: {rules}.{hint(changes)}", (("rules", rules), *_numbers(changes)))
+def _spelled(request: ResourceRequest) -> str:
+    return "; ".join(spelled(term) for term in request.required_terms)
+
+
+def _rule(request: ResourceRequest, why: str, changes: tuple[Alternative, ...] = (), *, more: str = "") -> Reason:
+    rules = _spelled(request)
+    return Reason("RULE", f"{why}: {rules}.{more}{hint(changes)}", (("rules", rules), *_numbers(changes)))
 
 
 def holds_of(scheduler: Scheduler) -> tuple[Hold, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from scheduling.core.resources import FieldError, Limit
-from scheduling.core.unusable import HugeNumber
+from scheduling.core.unusable import BrokenText, HugeNumber
 
 ALIASES = {"gpu_per_node": "gpus_per_node", "nvlink": "nvlink_required", "duration": "max_duration"}
 BUILT = (
@@ -27,21 +28,23 @@ _READ_DIGITS = 18  # longer ones are beyond every limit, and a text of thousands
 
 
 def shown(value: object) -> str:
-    """What somebody sent, short enough to say back to him, with null, true and false as JSON has them."""
-    text = _written(value)
+    """What somebody sent, short enough to say back to him: as JSON, but for a text alone, which is in single quotes."""
+    text = repr(value) if isinstance(value, str | BrokenText) else _written(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def _written(value: object) -> str:
-    """The beginning of the value as text, whole if it is no longer than what is shown."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
+    """The beginning of the value as JSON, whole if it is no longer than what is shown."""
     if isinstance(value, Mapping):
         members = (f"{_written(name)}: {_written(each)}" for name, each in islice(value.items(), MAX_SHOWN))
         return f"{{{', '.join(members)}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_written, islice(value, MAX_SHOWN)))}]"
-    return repr(value)
+    if isinstance(value, str | BrokenText):
+        text = (value.text if isinstance(value, BrokenText) else value)[: MAX_SHOWN + 1]
+        # What deceives a reader, such as a change of direction, is shown as its code.
+        return json.dumps(text, ensure_ascii=not text.isprintable())
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def nearest(value: object, known: Sequence[str]) -> str:

@@ -1,11 +1,14 @@
 """Where best for a job of several nodes? One NVLink group, else one rack, else the fewest racks; all or nothing (D18).
 
-A gang takes ``gpus_per_node`` on each of ``node_count`` distinct nodes, and perhaps a remainder on one more.
+A gang takes ``gpus_per_node`` on each of ``node_count`` distinct nodes, and perhaps a remainder on one more. Outside
+a group it is as fast as its slowest node: of equally few racks it gets those where this one has the most bandwidth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.core.bits import places_in
@@ -35,8 +38,8 @@ def find_gang(room: Room, wanted: Wanted, pins: Pins, *, wishes: int) -> list[in
     everything = room.view(wanted, wishes=wishes)
     if not is_possible(everything, wanted):
         return None
-    sizes: Sequence[int | None] = (*everything.sizes, None) if len(everything.sizes) > 1 else (None,)
-    for memory in sizes:
+    classes: Sequence[int | None] = (*everything.memories, None) if len(everything.memories) > 1 else (None,)
+    for memory in classes:
         view = room.view(wanted, wishes=wishes, memory=memory)
         if is_possible(view, wanted):
             place = _in_view(room, view, wanted, pins)
@@ -130,8 +133,10 @@ def _in_one_group(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[in
     for cell in chosen:
         gpus += _of_cell(room, view, cell, pins)[: wanted.need]
     if wanted.remainder:
-        others = [cell for cell, count in by_tightness if count >= wanted.remainder and cell not in chosen]
-        gpus += _of_cell(room, view, others[0], pins)[: wanted.remainder]
+        cell_on = {inventory.node_of[cell]: cell for cell, _ in by_tightness}
+        others = [(inventory.node_of[cell], count) for cell, count in by_tightness if count >= wanted.remainder]
+        last = _beside(room, [inventory.node_of[cell] for cell in chosen], others)
+        gpus += _of_cell(room, view, cell_on[last], pins)[: wanted.remainder]
     return gpus
 
 
@@ -154,7 +159,7 @@ def _scope(view: View, room: Room, wanted: Wanted, pins: Pins) -> _Scope:
 def _by_rack(room: Room, nodes: list[tuple[int, int]]) -> dict[str, list[tuple[int, int]]]:
     found: dict[str, list[tuple[int, int]]] = {}
     for node, count in nodes:
-        found.setdefault(room.inventory.nodes[node].rack_id, []).append((node, count))
+        found.setdefault(room.inventory.rack_of[node], []).append((node, count))
     return found
 
 
@@ -168,10 +173,10 @@ def _in_one_rack(room: Room, view: View, wanted: Wanted, *, scope: _Scope, pins:
     enough, spare = _by_rack(room, scope.enough), _by_rack(room, scope.spare)
     best: tuple[float, int, str] | None = None
     for rack, nodes in enough.items():
-        if not _Scope(nodes, spare.get(rack, [])).suits(wanted):
+        inside = _Scope(nodes, spare.get(rack, []))
+        if not inside.suits(wanted):
             continue
-        speeds = sorted((room.inventory.bandwidth[node] for node, _ in nodes), reverse=True)
-        key = (-speeds[wanted.nodes - 1], len(nodes) - wanted.nodes, rack)
+        key = (-_bottleneck(room, wanted, inside), len(nodes) - wanted.nodes, rack)
         best = key if best is None else min(best, key)
     if best is None:
         return None
@@ -181,9 +186,26 @@ def _in_one_rack(room: Room, view: View, wanted: Wanted, *, scope: _Scope, pins:
     return _take(room, view, wanted, chosen=chosen, others=others, pins=pins)
 
 
+def _bottleneck(room: Room, wanted: Wanted, scope: _Scope) -> float:
+    """The bandwidth of the slowest node of the gang where it has the fastest ones of the scope, which suits it."""
+    bandwidth = room.inventory.bandwidth
+    slowest = sorted((bandwidth[node] for node, _ in scope.enough), reverse=True)[wanted.nodes - 1]
+    if not wanted.remainder:
+        return slowest
+    every = sorted((bandwidth[node] for node, _ in scope.enough + scope.spare), reverse=True)
+    return min(slowest, every[wanted.nodes])
+
+
 def _over_racks(room: Room, view: View, wanted: Wanted, *, scope: _Scope, pins: Pins) -> list[int]:
-    """The largest racks wholly, then the smallest that holds the rest: never more racks than needed."""
-    racks = _by_rack(room, scope.enough)
+    """The largest racks wholly, then the smallest that holds the rest: never more racks than needed.
+
+    Of the sets of so few racks it is one whose slowest node for a full part has the most bandwidth.
+    """
+
+    def sizes(nodes: list[tuple[int, int]]) -> Iterable[int]:
+        return Counter(room.inventory.rack_of[node] for node, _ in nodes).values()
+
+    racks = _by_rack(room, _fast_enough(room, scope.enough, need=wanted.nodes, amounts=sizes))
     chosen: list[int] = []
     while len(chosen) < wanted.nodes:
         rest = wanted.nodes - len(chosen)
@@ -193,6 +215,35 @@ def _over_racks(room: Room, view: View, wanted: Wanted, *, scope: _Scope, pins: 
     return _take(room, view, wanted, chosen=chosen, others=scope.enough + scope.spare, pins=pins)
 
 
+def _fast_enough(
+    room: Room, nodes: list[tuple[int, int]], *, need: int, amounts: Callable[[list[tuple[int, int]]], Iterable[int]]
+) -> list[tuple[int, int]]:
+    """The fastest of the nodes, as many as it takes to get along with the fewest places.
+
+    ``amounts``: how much of the ``need`` each place holds, given its nodes; with all of them it is met.
+    """
+    bandwidth = room.inventory.bandwidth
+    speeds = sorted({bandwidth[node] for node, _ in nodes}, reverse=True)
+    if len(speeds) == 1:
+        return nodes
+    fewest = _fewest(amounts(nodes), need)
+
+    def fast(speed: float) -> list[tuple[int, int]]:
+        return [each for each in nodes if bandwidth[each[0]] >= speed]
+
+    enough = bisect_left(speeds, True, key=lambda speed: _fewest(amounts(fast(speed)), need) == fewest)
+    return fast(speeds[enough])
+
+
+def _fewest(amounts: Iterable[int], need: int) -> int | None:
+    """How many of the amounts add up to the need at least; None when all of them don't."""
+    for count, amount in enumerate(sorted(amounts, reverse=True), 1):
+        need -= amount
+        if need <= 0:
+            return count
+    return None
+
+
 def _take(
     room: Room, view: View, wanted: Wanted, *, chosen: list[int], others: list[tuple[int, int]], pins: Pins
 ) -> list[int]:
@@ -200,12 +251,16 @@ def _take(
     for node in chosen:
         gpus += of_node(room, view, node, need=wanted.need, pins=pins)
     if wanted.remainder:
-        used = {room.inventory.nodes[node].rack_id for node in chosen}
-        racks = room.inventory.nodes
-        rest = [each for each in others if each[0] not in chosen]
-        node, _ = min(rest, key=lambda each: (racks[each[0]].rack_id not in used, each[1], each[0]))
-        gpus += of_node(room, view, node, need=wanted.remainder, pins=pins)
+        gpus += of_node(room, view, _beside(room, chosen, others), need=wanted.remainder, pins=pins)
     return gpus
+
+
+def _beside(room: Room, chosen: list[int], others: list[tuple[int, int]]) -> int:
+    """The node of the remainder: in a rack with a full part, then of the most bandwidth, then the tightest."""
+    racks, speed = room.inventory.rack_of, room.inventory.bandwidth
+    used = {racks[node] for node in chosen}
+    rest = [each for each in others if each[0] not in chosen]
+    return min(rest, key=lambda each: (racks[each[0]] not in used, -speed[each[0]], each[1], each[0]))[0]
 
 
 def of_node(room: Room, view: View, node: int, *, need: int, pins: Pins) -> list[int]:
@@ -225,7 +280,10 @@ def _of_cell(room: Room, view: View, cell: int, pins: Pins) -> list[int]:
 
 
 def find_spread(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | None:
-    """GPUs anywhere, on the fewest nodes: the fullest wholly, then the tightest that holds the rest."""
+    """GPUs anywhere, on the fewest nodes: the fullest wholly, then the tightest that holds the rest.
+
+    Of the sets of so few nodes it is one whose slowest node has the most bandwidth.
+    """
     view.with_nodes()
     counts = {node: count for node, count in enumerate(view.node_count) if count}
     for node in places_in(pins.node_bits):
@@ -233,6 +291,9 @@ def find_spread(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int]
     rest = wanted.request.gpu_count
     if sum(counts.values()) < rest:
         return None
+    counts = dict(
+        _fast_enough(room, list(counts.items()), need=rest, amounts=lambda nodes: [count for _, count in nodes])
+    )
     gpus: list[int] = []
     for node in sorted(counts, key=lambda node: (-counts[node], node)):
         last = min(((count, place) for place, count in counts.items() if count >= rest), default=None)

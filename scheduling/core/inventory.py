@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from scheduling.core.preference import SMALL, kind_of
+from scheduling.core.preference import SMALL, kind_of, memory_classes
 
 if TYPE_CHECKING:
     from scheduling.core.pool import Gpu, Node
@@ -29,7 +29,10 @@ class Inventory:
         found: dict[tuple[int, str], list[Gpu]] = defaultdict(list)
         for gpu in installed:
             found[(self.node_at[gpu.node], gpu.nvlink_group_id if gpu.nvlink_group_id in groups else "")].append(gpu)
+        self.memory_sizes = sorted({gpu.memory_mib for gpu in installed})
+        self._classes = memory_classes(self.memory_sizes)
         self.gpus: list[Gpu] = []
+        self.memory_class: list[int] = []  # by GPU
         self.gpu_at: dict[str, int] = {}
         self.cell_of: list[int] = []  # by GPU
         self.first: list[int] = []  # by cell: the index of its first GPU
@@ -45,7 +48,6 @@ class Inventory:
         self.node_names = [gpu.node for gpu in self.gpus]
         self.whole_group = [group != "" and len(self.group_cells[group]) == 1 for group in self.group_of]
         self.spanning = sorted(group for group, cells in self.group_cells.items() if len(cells) > 1)
-        self.memory_sizes = sorted({gpu.memory_mib for gpu in self.gpus})
         self.rack_of = [node.rack_id for node in ordered]
         self.racks = sorted({node.rack_id for node in ordered})
         self.nodes_of_rack = {
@@ -53,7 +55,7 @@ class Inventory:
         }
         self.rack_bits = {rack: sum(1 << place for place in nodes) for rack, nodes in self.nodes_of_rack.items()}
         self.is_mixed = [
-            len({self.gpus[first + place].memory_mib for place in range(size)}) > 1
+            len(set(self.memory_class[first : first + size])) > 1
             for first, size in zip(self.first, self.size, strict=True)
         ]
         self.split_bits = sum(1 << node for node, cells in enumerate(self.cells_of) if len(cells) > 1)
@@ -78,10 +80,12 @@ class Inventory:
         self.cells_of[node].append(cell)
         if group:
             self.group_cells[group].append(cell)
-        for gpu in sorted(gpus, key=lambda gpu: (gpu.memory_mib, gpu.index, gpu.uuid)):
+        of_size = self._classes
+        for gpu in sorted(gpus, key=lambda gpu: (of_size[gpu.memory_mib], gpu.index, gpu.uuid)):
             self.gpu_at[gpu.uuid] = len(self.gpus)
             self.cell_of.append(cell)
             self.gpus.append(gpu)
+            self.memory_class.append(of_size[gpu.memory_mib])
 
     def cells_of_gpus(self, gpus: list[int]) -> dict[int, int]:
         """The GPUs as a mask per cell."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.alternatives import Alternative, changes_that
 from scheduling.core.bookings import Bookings
-from scheduling.core.preemption import choose_victims, evictable
+from scheduling.core.placement import find
+from scheduling.core.preemption import Choice, choose_victims, evictable
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.waiting import Queued
 from scheduling.core.words import jobs_in_words
@@ -32,10 +33,14 @@ def making_room(scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: 
             return False
         other = scheduler.described(replace(queued.job, request=changed))
         cycle.refresh(other.shape)
+        if find(scheduler.room, other.shape.wanted, pins) is not None:
+            victims[changed] = 0  # it fits as it is, and so it would with less
+            return True
         choice = choose_victims(scheduler, bookings, other, pins=pins, now_ms=cycle.now_ms)
-        victims[changed] = 0 if choice is None else len(choice.victims)
+        victims[changed] = len(choice.victims) if isinstance(choice, Choice) else 0
         return victims[changed] > 0
 
     for name, value, words, changed in changes_that(scheduler.room, queued.job.request, starts):
-        evicts = f"{words} and by evicting {jobs_in_words(victims[changed])}"
-        yield Alternative(name, value, evicts, changed, queued.duration_ms // 1000)
+        if victims[changed]:
+            evicts = f"{words} and by evicting {jobs_in_words(victims[changed])}"
+            yield Alternative(name, value, evicts, changed, queued.duration_ms // 1000)

@@ -110,12 +110,12 @@ def on_one_node(room: Room, view: View, wanted: Wanted, pins: Pins, *, span: Spa
 
 
 def take_from_cell(room: Room, cell: int, mask: int, *, need: int) -> list[int]:
-    """``need`` GPUs of the mask: of the smallest memory size that has so many, else the smallest ones mixed."""
+    """``need`` GPUs of the mask: of the smallest memory class that has so many, else the smallest ones mixed."""
     gpus = room.inventory.gpus_in(cell, mask)
     if room.inventory.is_mixed[cell]:
         tier = tier_of(room, cell, mask, need=need)
         if tier != MIXED:
-            gpus = [gpu for gpu in gpus if room.inventory.gpus[gpu].memory_mib == tier]
+            gpus = [gpu for gpu in gpus if room.inventory.memory_class[gpu] == tier]
     return gpus[:need]
 
 
@@ -155,18 +155,18 @@ def free_on(room: Room, view: View, node: int, pins: Pins) -> list[int]:
 
 
 def _node_tier(room: Room, gpus: list[int], need: int) -> int:
-    sizes = [room.inventory.gpus[gpu].memory_mib for gpu in gpus]
-    return min((size for size in set(sizes) if sizes.count(size) >= need), default=MIXED)
+    classes = [room.inventory.memory_class[gpu] for gpu in gpus]
+    return min((each for each in set(classes) if classes.count(each) >= need), default=MIXED)
 
 
 def take_from_node(room: Room, gpus: list[int], *, need: int, tier: int = MIXED) -> list[int]:
-    """``need`` of the GPUs, which lie on one node: largest cells first, of one memory size unless ``MIXED``."""
+    """``need`` of the GPUs, which lie on one node: largest cells first, of one memory class unless ``MIXED``."""
     inventory = room.inventory
     by_cell: dict[int, int] = {}
     for gpu in gpus:
         by_cell[inventory.cell_of[gpu]] = by_cell.get(inventory.cell_of[gpu], 0) + 1
     if tier != MIXED:
-        gpus = [gpu for gpu in gpus if inventory.gpus[gpu].memory_mib == tier]
+        gpus = [gpu for gpu in gpus if inventory.memory_class[gpu] == tier]
     gpus = sorted(gpus, key=lambda gpu: (-by_cell[inventory.cell_of[gpu]], gpu))
     return gpus[:need]
 

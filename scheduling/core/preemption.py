@@ -11,13 +11,11 @@ from scheduling.core.gang_victims import Node, cheapest_nodes
 from scheduling.core.gangs import GROUP, RACK, rungs_of
 from scheduling.core.group_times import earliest_of
 from scheduling.core.placement import take_whole_cell
-from scheduling.core.plan import Reason
 from scheduling.core.reservations import Asked
 from scheduling.core.room import Pins
 from scheduling.core.victims import Victim, by_greatest_id, cheapest_domain
 from scheduling.core.view import View
 from scheduling.core.waiting import Queued
-from scheduling.core.words import jobs_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.held import Held
@@ -35,6 +33,16 @@ class Choice:
     gpus: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Victims would make room, but waiting is as fast (4.3.3): without any, its GPUs are free at ``free_at_ms``; so
+    many ``victims`` may save for ``save_ms``."""
+
+    free_at_ms: int
+    victims: int
+    save_ms: int
+
+
 def grace_ms(scheduler: Scheduler, held: Held) -> int:
     """How long the job is expected to take for saving: as measured, else its queue's grace."""
     seconds = scheduler.policy.grace_s(held.owner[0]) if held.save_s is None else held.save_s
@@ -43,19 +51,7 @@ def grace_ms(scheduler: Scheduler, held: Held) -> int:
 
 def evictable(scheduler: Scheduler, queued: Queued) -> list[Held]:
     """The running jobs that this one may evict now, by id."""
-    return [held for held in _within_its_rights(scheduler, queued) if not runs_on(scheduler, held)]
-
-
-def not_saved(scheduler: Scheduler, queued: Queued) -> Reason | None:
-    """Why it doesn't get the GPUs of jobs that it could evict else: they were asked to save in vain (D8)."""
-    found = [held for held in _within_its_rights(scheduler, queued) if runs_on(scheduler, held)]
-    if not found:
-        return None
-    message = (
-        f"{jobs_in_words(len(found))} that it may evict did not save in the time given, and their queue is never "
-        "stopped without a checkpoint: they run on, and are asked again once they have saved."
-    )
-    return Reason("NOT_SAVED", message, (("unsaved", len(found)), ("victim", found[0].id)))
+    return [held for held in within_its_rights(scheduler, queued) if not runs_on(scheduler, held)]
 
 
 def runs_on(scheduler: Scheduler, held: Held) -> bool:
@@ -63,7 +59,8 @@ def runs_on(scheduler: Scheduler, held: Held) -> bool:
     return held.asked_in_vain and not held.leaving and scheduler.policy.never_without_checkpoint(held.owner[0])
 
 
-def _within_its_rights(scheduler: Scheduler, queued: Queued) -> list[Held]:
+def within_its_rights(scheduler: Scheduler, queued: Queued) -> list[Held]:
+    """The running jobs that the rules let it evict, by id, also those that would not be stopped for it now."""
     queue, level = queued.job.queue, queued.job.level
     allowed = {
         (rule.victim_queue, rule.victim_level)
@@ -80,8 +77,8 @@ def _within_its_rights(scheduler: Scheduler, queued: Queued) -> list[Held]:
 
 def choose_victims(
     scheduler: Scheduler, bookings: Bookings, queued: Queued, *, pins: Pins, now_ms: int
-) -> Choice | None:
-    """The cheapest set that makes room; None when none does, or when waiting is as fast as evicting (4.3.3)."""
+) -> Choice | Patience | None:
+    """The cheapest set that makes room, or that waiting is as fast as evicting it; None when no set makes room."""
     candidates = evictable(scheduler, queued)
     if not candidates:
         return None
@@ -90,8 +87,10 @@ def choose_victims(
         return None
     asked = Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
     by_itself = earliest_of(scheduler, bookings, queued.shape, asked)
-    saved_by = now_ms + max(grace_ms(scheduler, held) for held in choice.victims)
-    return None if by_itself is not None and by_itself[0] <= saved_by else choice
+    save_ms = max(grace_ms(scheduler, held) for held in choice.victims)
+    if by_itself is not None and by_itself[0] <= now_ms + save_ms:
+        return Patience(max(by_itself[0], now_ms), len(choice.victims), save_ms)
+    return choice
 
 
 def cheapest(scheduler: Scheduler, queued: Queued, candidates: list[Held], *, pins: Pins, now_ms: int) -> Choice | None:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 LOOSE, SMALL, LARGE = range(3)
 SMALL_SHARE = 4
-MIXED = 1 << 60  # the "memory size" of GPUs that are not all of one size: worse than any size
+MIXED = 1 << 60  # the "memory class" of GPUs that are not all of one class: worse than any
 Preference = tuple[int, ...]
 CLAIMED_AT = {"whole_groups": 3, "smallest_memory": 0, "best_fit": 0}
 """The place of ``claimed`` in the key: before the memory."""
+
+
+def memory_classes(sizes_mib: Iterable[int]) -> dict[int, int]:
+    """The class of each of these sizes of memory: the smallest size in it, which no other one exceeds by over a tenth.
+
+    GPUs of one model report different sizes, by their driver (81,559 and 81,920 MiB) and by ECC, which takes a
+    sixteenth of some (46,068 of 49,140 MiB). Which of them a job gets is no waste, so classes are compared, not sizes;
+    whether one has enough for a job is a matter of its size.
+    """
+    found: dict[int, int] = {}
+    least = 0
+    for size in sorted(set(sizes_mib)):
+        if 10 * size > 11 * least:
+            least = size
+        found[size] = least
+    return found
 
 
 def kind_of(size: int, largest: int, *, loose: bool) -> int:
@@ -25,8 +43,8 @@ def preference(
 ) -> Preference:
     """How good a cell is; ties go to the lowest index, or, where no group is small, see ``View.best_cell``.
 
-    ``whole``: all of its ``size`` GPUs are free; ``tier``: the memory size in MiB of the GPUs it would give, ``MIXED``
-    for several; ``free``: how many suitable ones are free; ``need``: how many the job takes; ``claimed``: 1 when others
+    ``whole``: all of its ``size`` GPUs are free; ``tier``: the memory class of the GPUs it would give, ``MIXED`` for
+    several; ``free``: how many suitable ones are free; ``need``: how many the job takes; ``claimed``: 1 when others
     that wait can go nowhere else.
 
     - ``whole_groups``: GPUs outside groups, then small groups, then large ones; of each those already broken or used

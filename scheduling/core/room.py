@@ -141,7 +141,7 @@ class Room:
             self.log.clear()
 
     def view(self, wanted: Wanted, *, wishes: int = 0, memory: int | None = None) -> View:
-        """The view for a request with its first ``wishes`` preferred rules, of GPUs of one ``memory`` size or all."""
+        """The view for a request with its first ``wishes`` preferred rules, of GPUs of one ``memory`` class or all."""
         plain = wishes == 0 and memory is None
         if plain and wanted.view is not None and wanted.room is self and wanted.generation == self.generation:
             return wanted.view
@@ -186,7 +186,7 @@ class Room:
         inventory = self.inventory
         masks = [0] * len(inventory.full)
         for place, gpu in enumerate(inventory.gpus):
-            if gpu.memory_mib < least or (memory is not None and gpu.memory_mib != memory):
+            if gpu.memory_mib < least or (memory is not None and inventory.memory_class[place] != memory):
                 continue
             if terms and not all(holds(term, self.pool, gpu) for term in terms):
                 continue

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from scheduling.core.fields import nearest, shown
 from scheduling.core.pool import Gpu, Pool
 from scheduling.core.resources import AffinityTerm
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+WITHOUT_LABEL = ("NotIn", "DoesNotExist")  # hold where the label is missing
+BUILT_IN = ("gpu_model", "network_bandwidth_gbps", "node", "nvlink_group_id", "rack_id")
+CALLED_NODE = ("name", "host", "hostname")
+MAX_LABELS = 10
 
 
 def label(pool: Pool, gpu: Gpu, key: str) -> str | None:
@@ -48,6 +55,35 @@ def holds(term: AffinityTerm, pool: Pool, gpu: Gpu) -> bool:
             return here > bound if term.op == "Gt" else here < bound
         case _:
             raise ValueError(f"unknown operator {term.op!r}")
+
+
+def strange_labels(pool: Pool, terms: Iterable[AffinityTerm]) -> str:
+    """Which labels these rules need that no node and no installed GPU has, with the nearest there is and what there
+    is: a sentence without its capital and its point. Nothing when there are none such."""
+    needed = dict.fromkeys(term.key for term in terms if term.op not in WITHOUT_LABEL)
+    if not needed:
+        return ""
+    known = _labels(pool)
+    strange = [
+        f"{shown(key)}{nearest('node' if key.casefold() in CALLED_NODE else key, known)}"
+        for key in needed
+        if key not in known
+    ]
+    if not strange:
+        return ""
+    more = f" and {len(known) - MAX_LABELS} more" if len(known) > MAX_LABELS else ""
+    return f"no node or GPU has a label {' or '.join(strange)}, there are {', '.join(known[:MAX_LABELS])}{more}"
+
+
+def _labels(pool: Pool) -> tuple[str, ...]:
+    """The labels that any node or installed GPU has, sorted. Kept with the pool."""
+    kept = pool.kept.get("labels")
+    if not isinstance(kept, tuple):
+        own = {key for node in pool.nodes for key, _ in node.labels}
+        own |= {key for gpu in pool.installed for key, _ in gpu.labels}
+        built_in = {key for key in BUILT_IN if any(label(pool, gpu, key) is not None for gpu in pool.installed)}
+        kept = pool.kept["labels"] = tuple(sorted(own | built_in))
+    return kept
 
 
 def _is_among(value: str, wanted: tuple[str, ...]) -> bool:

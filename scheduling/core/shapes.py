@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
-from scheduling.core.feasibility import empty_room
-from scheduling.core.gangs import ANYWHERE, GROUP, RACK
+from scheduling.core.best_rung import best_rung
 from scheduling.core.placement import find
 from scheduling.core.policy import Policy
 from scheduling.core.pool import Pool
-from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.waiting import Shape
@@ -46,7 +43,7 @@ class Shapes:
             shape.is_grouped = request.near is not None or request.apart is not None or job.group is not None
             if holds_out and request.is_gang:
                 shape.lax_from_ms = job.submitted_ms + (request.max_wait_for_level_s or 0) * 1000
-                shape.wanted.best_rung = self._best_rung(request)
+                shape.wanted.best_rung = best_rung(self._pool, request)
             shape.changes_itself = shape.is_grouped or shape.lax_from_ms > 0
         return shape
 
@@ -70,9 +67,3 @@ class Shapes:
         careful = Wanted(job.request, avoid_gpus=job.avoid_gpus, avoid_nodes=job.avoid_nodes, all_exclusive=exclusive)
         # Where it was lost is avoided only as long as the others could ever hold it (D13).
         return careful if find(usable_room(), careful) is not None else plain
-
-    def _best_rung(self, request: ResourceRequest) -> int:
-        for rung, level in ((GROUP, "nvlink_group"), (RACK, "rack")):
-            if find(empty_room(self._pool), Wanted(replace(request, required_level=level))) is not None:
-                return rung
-        return ANYWHERE

@@ -26,7 +26,7 @@ class View:
 
     __slots__ = (
         "_base", "_bits", "_by_group", "_codes", "_mixed", "_most", "_most_in_group", "_nodes_on", "_orders",
-        "_position", "_room", "_stride", "by_count", "count", "eligible", "free", "node_bits", "node_count", "sizes",
+        "_position", "_room", "_stride", "by_count", "count", "eligible", "free", "memories", "node_bits", "node_count",
     )  # fmt: skip
 
     def __init__(self, room: Room, eligible: list[int]) -> None:
@@ -35,7 +35,7 @@ class View:
         cells = len(eligible)
         largest = max(inventory.size, default=0)
         self._stride = 2 * (largest + 1)
-        self.sizes: list[int] = []
+        self.memories: list[int] = []
         bases: dict[tuple[bool, int, int], int] = {}
         self._base = [0] * cells
         self._mixed: list[int] = []
@@ -43,15 +43,15 @@ class View:
         for cell, mask in enumerate(eligible):
             if not mask:
                 continue
-            memories = {inventory.gpus[gpu].memory_mib for gpu in inventory.gpus_in(cell, mask)}
-            seen |= memories
-            if len(memories) > 1:
+            classes = {inventory.memory_class[gpu] for gpu in inventory.gpus_in(cell, mask)}
+            seen |= classes
+            if len(classes) > 1:
                 self._mixed.append(cell)
                 self._base[cell] = -1
             else:
-                base = (inventory.group_of[cell] == "", inventory.size[cell], memories.pop())
+                base = (inventory.group_of[cell] == "", inventory.size[cell], classes.pop())
                 self._base[cell] = bases.setdefault(base, len(bases)) * self._stride
-        self.sizes = sorted(seen)
+        self.memories = sorted(seen)
         self._codes = list(bases)
         self._bits: dict[int, int] = {}
         self.by_count = [0] * (largest + 1)
@@ -266,7 +266,7 @@ class View:
         return dict(sorted(found.items()))
 
     def _judge(self, cell: int, need: int, *, nvlink: bool, pins: Pins, claimed: int) -> Found | None:
-        """One cell looked at by itself: pinned in part, or with memory of several sizes."""
+        """One cell looked at by itself: pinned in part, or with memory of several classes."""
         inventory = self._room.inventory
         loose = inventory.group_of[cell] == ""
         open_here = self._room.free[cell] & ~pins.cells.get(cell, 0)
@@ -297,9 +297,9 @@ def _recount(by_count: list[int], bit: int, most: int, *, old: int, new: int) ->
 
 
 def tier_of(room: Room, cell: int, mask: int, *, need: int) -> int:
-    """The smallest memory size of which ``need`` GPUs of the mask are; ``MIXED`` when sizes must be mixed."""
+    """The smallest memory class of which ``need`` GPUs of the mask are; ``MIXED`` when classes must be mixed."""
     counts: dict[int, int] = {}
     for gpu in room.inventory.gpus_in(cell, mask):
-        memory = room.inventory.gpus[gpu].memory_mib
+        memory = room.inventory.memory_class[gpu]
         counts[memory] = counts.get(memory, 0) + 1
     return min((memory for memory, count in counts.items() if count >= need), default=MIXED)

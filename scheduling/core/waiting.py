@@ -16,6 +16,7 @@ from scheduling.core.room import Room, Wanted
 from scheduling.core.snapshot import WaitingJob
 
 if TYPE_CHECKING:
+    from scheduling.core.preemption import Patience
     from scheduling.core.promises import Promise
 
 ENDLESS = 1 << 62
@@ -57,7 +58,8 @@ class Queued:
     """One waiting job in the queue. A job that comes back is a new one: a stale entry never comes to life again."""
 
     __slots__ = (
-        "duration_ms", "here", "id", "job", "judged", "level", "may_evict", "owner", "promise", "shape", "submitted_ms",
+        "duration_ms", "here", "id", "job", "judged", "level", "may_evict", "owner", "patience", "promise", "shape",
+        "submitted_ms",
     )  # fmt: skip
 
     def __init__(self, job: WaitingJob, shape: Shape, *, may_evict: bool = False) -> None:
@@ -69,6 +71,7 @@ class Queued:
         self.level = job.level_value
         self.here = True  # still waits
         self.judged = -1  # the cycle that has decided that it waits on
+        self.patience: Patience | None = None  # why it did not evict then, if victims would have made room
         self.promise: Promise | None = None  # its last reservation
 
     def __lt__(self, other: Queued) -> bool:

@@ -138,8 +138,9 @@ class FeedConsumer(AsyncWebsocketConsumer):
     def _subscribed(self, item: m.Item) -> bool:
         if item.object == "job":
             return self.wanted.jobs or item.id == self.wanted.job
-        # Everybody hears the tick: it is what tells a quiet socket from a lost one.
-        return self.wanted.board or (item.object == "tick" and self.wanted != m.Subscription())
+        # Everybody hears the tick: it is what tells a quiet socket from a lost one. A job's page tells of windows, too.
+        heard = item.object == "tick" or (item.object == "windows" and self.wanted.job is not None)
+        return self.wanted.board or (heard and self.wanted != m.Subscription())
 
     async def _send(self, frames: list[dict[str, Any]]) -> None:
         if frames and self.unacked is not None:

@@ -10,7 +10,8 @@ from uuid import UUID
 
 from scheduling.feed.messages import Item, Subscription, Type
 from scheduling.store.clock import now, to_ms
-from scheduling.store.queries import events, live, pool
+from scheduling.store.journal import TICKS
+from scheduling.store.queries import events, live, pool, windows
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.events import Change
 
@@ -28,11 +29,13 @@ def node_items(nodes: Iterable[Mapping[str, Any]], now: datetime) -> list[Item]:
 
 
 def head_items(nodes: list[dict[str, Any]], now: datetime) -> list[Item]:
-    """The queues, and the scheduler's last tick with the board's headline."""
+    """The queues, which windows there are (in a word that only tells one state from another), and the scheduler's last
+    tick with the board's headline."""
     at, queues, tick = to_ms(now), pool.queues(now), pool.scheduler(now)
     headline = pool.headline(nodes, queues, tick, now)
     return [
         *(Item("queue", q["name"], at, q) for q in queues),
+        Item("windows", "pool", at, {"are": windows.fingerprint(now)}),
         Item("tick", "scheduler", at, {**tick, "headline": headline}),
     ]
 
@@ -76,7 +79,7 @@ def touched(changes: Iterable[Change], nodes: Mapping[str, Mapping[str, Any]]) -
     for change in changes:
         if change.object == "job":
             jobs.add(change.object_id)
-            if change.type not in ("progress", "log"):
+            if change.type not in TICKS:
                 names |= holders.get(change.object_id, set())
             names |= (
                 {homes[u] for u in change.data.get("gpus") or () if u in homes} if change.type == "granted" else set()

@@ -72,6 +72,7 @@ class AttemptNode(models.Model):
     ended_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=12, blank=True, default="", choices=[(o, o) for o in OUTCOMES])
     end = models.JSONField(default=dict, help_text="how it ended")
+    transfer = models.JSONField(null=True, help_text="what the node moves for it just now, and how far it is")
 
     class Meta:
         ordering = ["attempt_id", "rank"]
@@ -124,6 +125,7 @@ class LostWork(models.Model):
     CAUSES = ("preempt", "health", "drain", "lost")
     attempt = models.OneToOneField(Attempt, on_delete=models.CASCADE, related_name="lost_work")
     cause = models.CharField(max_length=12, choices=[(cause, cause) for cause in CAUSES])
+    in_vain = models.BooleanField(default=False, help_text="evicted for a job that then did not take its GPUs")
     at = models.DateTimeField()
     redo_since = models.DateTimeField(null=True, help_text="from then to its end it worked in vain")
     resume_until = models.DateTimeField(null=True, help_text="from its grant until then it was resuming")

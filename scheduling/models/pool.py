@@ -25,6 +25,11 @@ class Node(models.Model):
     address = models.CharField(max_length=200, blank=True, default="")
     agent_version = models.CharField(max_length=40, blank=True, default="")
     simulated = models.BooleanField(default=False)
+    left_out = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="GPUs that its agent sees and does not offer, each in words: which one and why",
+    )
     registered_at = models.DateTimeField(null=True)
     closed = models.CharField(
         max_length=12, choices=[(s, s) for s in ("CORDONED", "DRAINING")], blank=True, default="",

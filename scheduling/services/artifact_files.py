@@ -7,9 +7,10 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -17,6 +18,9 @@ from safetensors import SafetensorError, safe_open
 
 CHUNK = 1024 * 1024
 LEAST_FREE = 64 * CHUNK
+WRITERS = 8
+
+T = TypeVar("T")
 
 
 class NoSpace(Exception):
@@ -38,24 +42,69 @@ def can_store() -> bool:
 
 def blob(sha256: str) -> Path:
     """The path of a blob, there or not."""
-    return settings.ARTIFACT_DIR / "objects" / sha256[:2] / sha256[2:]
+    return Path(f"{settings.ARTIFACT_DIR}/objects/{sha256[:2]}/{sha256[2:]}")
 
 
 def blob_size(sha256: str) -> int | None:
     """The size of a blob in bytes; None when it is not there."""
-    path = blob(sha256)
-    return path.stat().st_size if path.exists() else None
+    return _size(blob(sha256))
 
 
 def part(upload: UUID, number: int) -> Path:
     """The path of the ``number``-th file of an upload on its way."""
-    return settings.ARTIFACT_DIR / "uploads" / str(upload) / str(number)
+    return Path(f"{settings.ARTIFACT_DIR}/uploads/{upload}/{number}")
 
 
 def part_size(upload: UUID, number: int) -> int:
     """Bytes received so far of that file."""
-    path = part(upload, number)
-    return path.stat().st_size if path.exists() else 0
+    return _size(part(upload, number)) or 0
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def part_sizes(upload: UUID) -> dict[int, int]:
+    """Bytes received so far of every file of the upload, by its number; what nothing came of is left out."""
+    try:
+        with os.scandir(part(upload, 0).parent) as found:
+            return {int(entry.name): entry.stat().st_size for entry in found if entry.name.isdigit()}
+    except FileNotFoundError:
+        return {}
+
+
+def keep_whole(upload: UUID, files: Mapping[int, bytes]) -> None:
+    """These files of the upload have come, by number: all their bytes are there. NoSpace when that can't be."""
+    part(upload, 0).parent.mkdir(parents=True, exist_ok=True)
+
+    def write(number: int) -> None:
+        with part(upload, number).open("wb") as file:
+            file.write(files[number])
+
+    try:
+        _a_few_at_a_time(write, list(files))
+    except OSError as full:
+        if full.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NoSpace("the artifact store is full") from full
+        raise
+
+
+def _a_few_at_a_time(work: Callable[[T], None], things: Sequence[T]) -> None:
+    """The work is done on each: the disk takes many for little more than one, and a checkpoint has thousands."""
+
+    def some(first: int) -> None:
+        for thing in things[first::WRITERS]:
+            work(thing)
+
+    if len(things) < WRITERS:
+        for thing in things:
+            work(thing)
+        return
+    with ThreadPoolExecutor(WRITERS) as writers:
+        list(writers.map(some, range(WRITERS)))
 
 
 def append(upload: UUID, number: int, offset: int, chunks: Iterator[bytes], limit: int) -> int:
@@ -85,24 +134,35 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def publish(upload: UUID, number: int, sha256: str) -> None:
-    """The received file is the blob ``sha256`` (checked before by the caller), durable and read-only."""
-    source, target = part(upload, number), blob(sha256)
-    if not source.exists():
-        source.parent.mkdir(parents=True, exist_ok=True)
-        source.touch()  # an empty file was never sent
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as file:
-        os.fsync(file.fileno())
-    source.chmod(0o444)
-    if not target.exists():
+def publish(upload: UUID, files: Mapping[int, str]) -> None:
+    """The received files are blobs, by number -> sha256 (checked before by the caller): durable and read-only."""
+    _a_few_at_a_time(_write_out, [part(upload, number) for number in files])
+    folders: dict[Path, None] = {}
+    for number, sha256 in files.items():
+        target = blob(sha256)
+        if target.parent not in folders:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            folders[target.parent] = None
         with contextlib.suppress(FileExistsError):
-            target.hardlink_to(source)
-    folder = os.open(target.parent, os.O_RDONLY)
+            target.hardlink_to(part(upload, number))
+    _a_few_at_a_time(_write_names_out, list(folders))
+
+
+def _write_out(source: Path) -> None:
+    file = os.open(source, os.O_RDONLY | os.O_CREAT, 0o644)  # an empty file was never sent
     try:
-        os.fsync(folder)
+        os.fchmod(file, 0o444)
+        os.fsync(file)
     finally:
-        os.close(folder)
+        os.close(file)
+
+
+def _write_names_out(folder: Path) -> None:
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def forget(upload: UUID) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from scheduling.core.fields import shown
 from scheduling.services import artifact_files as bytes_on_disk
 from scheduling.store import artifact_rows as rows
 from scheduling.store.commit.parts import live_part
@@ -43,7 +44,10 @@ class Owner:
 
 
 def begin(owner: Owner, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | Refusal:
-    """An upload is open: ``{upload, have: {path: bytes}}``; a path at its full size needs no bytes (D35)."""
+    """An upload is open: ``{upload, have: {path: bytes}}``; a path at its full size needs no bytes (D35).
+
+    An attempt that begins the same once more, having been cut off, goes on with what it had begun.
+    """
     files, wrong = _entries(message.get("files"))
     if wrong is not None:
         return wrong
@@ -61,19 +65,24 @@ def begin(owner: Owner, message: Mapping[str, Any], now: datetime) -> dict[str, 
             return Refusal(422, "required", "project is missing: name the project the artifact belongs to", "project")
         project = message["project"]
         if not isinstance(project, str) or not owner.actor.sees(project):
-            return Refusal(422, "unknown_project", f"there is no project {str(project)[:80]!r} among yours", "project")
+            return Refusal(422, "unknown_project", f"there is no project {shown(project)} among yours", "project")
         made = rows.open_upload(project=project, user_id=owner.actor.user_id, name=name.strip(), kind=kind,
                                 meta=dict(meta or {}), files=files, now=now)  # fmt: skip
     else:
         part = _fenced(owner)
         if part is None:
             return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
-        made = rows.open_upload(attempt=part, name=name.strip(), kind=kind, meta=dict(meta or {}), files=files, now=now)
-    known = _known(queries.upload(str(made)), files)
-    return {
-        "upload": str(made),
-        "have": {f["path"]: f["size"] for f in files if f["size"] == 0 or f["sha256"] in known},
-    }
+        about: dict[str, Any] = {"name": name.strip(), "kind": kind, "meta": dict(meta or {}), "files": files}
+        made = rows.begun(part, **about) or rows.open_upload(attempt=part, now=now, **about)
+    upload = queries.upload(str(made))
+    sizes = {f["path"]: f["size"] for f in files}
+    return {"upload": str(made), "have": {p: n for p, n in _have(upload).items() if n or not sizes[p]}}
+
+
+def _have(upload: Any) -> dict[str, int]:
+    """How many bytes of each of its files need not be sent any more."""
+    known, parts = _known(upload, upload.files), bytes_on_disk.part_sizes(upload.pk)
+    return {f["path"]: f["size"] if f["sha256"] in known else parts.get(n, 0) for n, f in enumerate(upload.files)}
 
 
 def _known(upload: Any, files: Sequence[FileEntry]) -> set[str]:
@@ -132,28 +141,37 @@ def _mine(owner: Owner, upload_id: str) -> Any:
     return upload if part is not None and upload.attempt_id == part.attempt_id and upload.epoch == owner.epoch else None
 
 
+def _reachable(owner: Owner, upload_id: str) -> Any:
+    """The owner's upload, or the Refusal that says why there is none."""
+    upload = _mine(owner, upload_id)
+    if upload is not None:
+        return upload
+    if owner.actor is None and _fenced(owner) is None:
+        return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
+    return Refusal(404, "no_such_upload", "there is no such upload")
+
+
+def open_upload(owner: Owner, upload_id: str) -> Any:
+    """The owner's upload as long as it takes bytes, or the Refusal that says why it takes none."""
+    upload = _reachable(owner, upload_id)
+    if isinstance(upload, Refusal) or upload.artifact_id is None:
+        return upload
+    return Refusal(409, "committed", "this upload is committed already")
+
+
 def offsets(owner: Owner, upload_id: str) -> dict[str, Any] | Refusal:
     """How far each file of the upload is: ``{upload, have: {path: bytes}}``."""
     upload = _mine(owner, upload_id)
     if upload is None:
         return Refusal(404, "no_such_upload", "there is no such upload")
-    known = _known(upload, upload.files)
-    have = {
-        f["path"]: f["size"] if f["sha256"] in known else bytes_on_disk.part_size(upload.pk, n)
-        for n, f in enumerate(upload.files)
-    }
-    return {"upload": str(upload.pk), "have": have}
+    return {"upload": str(upload.pk), "have": _have(upload)}
 
 
 def put(owner: Owner, upload_id: str, path: str, offset: int, chunks: Iterator[bytes]) -> dict[str, Any] | Refusal:
     """The file has grown; ``{offset}`` is where to go on. A wrong offset is answered with the right one."""
-    upload = _mine(owner, upload_id)
-    if upload is None:
-        if owner.actor is None and _fenced(owner) is None:
-            return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
-        return Refusal(404, "no_such_upload", "there is no such upload")
-    if upload.artifact_id is not None:
-        return Refusal(409, "committed", "this upload is committed already")
+    upload = open_upload(owner, upload_id)
+    if isinstance(upload, Refusal):
+        return upload
     numbers = {f["path"]: n for n, f in enumerate(upload.files)}
     if path not in numbers:
         return Refusal(404, "no_such_file", f"{path[:100]!r} was not announced")
@@ -172,11 +190,9 @@ def put(owner: Owner, upload_id: str, path: str, offset: int, chunks: Iterator[b
 
 def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | Refusal:
     """The upload is an artifact: every byte hashed and compared, blobs durable, row last. Twice gives the same."""
-    upload = _mine(owner, upload_id)
-    if upload is None:
-        if owner.actor is None and _fenced(owner) is None:
-            return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
-        return Refusal(404, "no_such_upload", "there is no such upload")
+    upload = _reachable(owner, upload_id)
+    if isinstance(upload, Refusal):
+        return upload
     if upload.artifact_id is not None:
         return {"artifact": str(upload.artifact_id), "digest": upload.artifact.digest}
     claimed = message.get("sha256") if isinstance(message.get("sha256"), Mapping) else {}
@@ -186,19 +202,21 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
         if not _is_sha256(wanted):
             return Refusal(422, "bad_sha256", f"sha256 of {entry['path']!r} must be 64 hex digits", entry["path"])
         files.append({"path": entry["path"], "size": entry["size"], "sha256": wanted})
-    known = _known(upload, files)
+    known, sizes = _known(upload, files), bytes_on_disk.part_sizes(upload.pk)
     tensors: dict[str, Any] = {}
     for number, entry in enumerate(files):
-        received = _received(upload.pk, number, entry) if entry["sha256"] not in known else None
+        received = None
+        if entry["sha256"] not in known:
+            received = _received(upload.pk, number, entry, have=sizes.get(number, 0))
         if received is not None:
             return received
         found = _tensors(upload, number, entry, known)
         if isinstance(found, Refusal):
             return found
         tensors |= found
-    for number, entry in enumerate(files):
-        if entry["sha256"] not in known:
-            bytes_on_disk.publish(upload.pk, number, entry["sha256"])
+    bytes_on_disk.publish(
+        upload.pk, {n: entry["sha256"] for n, entry in enumerate(files) if entry["sha256"] not in known}
+    )
     done = rows.commit_upload(
         upload.pk, digest=manifest_digest(files), files=sorted(files, key=lambda f: f["path"]),
         tensors=tensors or None, published=owner.actor is not None, now=now,
@@ -211,10 +229,9 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
     return {"artifact": str(done[0]), "digest": done[1]}
 
 
-def _received(upload: UUID, number: int, entry: FileEntry) -> Refusal | None:
-    """None when every byte of the file is here and right, else what is wrong."""
+def _received(upload: UUID, number: int, entry: FileEntry, *, have: int) -> Refusal | None:
+    """None when every byte of the file is here and right, else what is wrong; ``have`` bytes of it are here."""
     path, here = entry["path"], bytes_on_disk.part(upload, number)
-    have = bytes_on_disk.part_size(upload, number)
     if have != entry["size"]:
         message = f"{path!r} has {have} of {entry['size']} bytes: send the rest"
         return Refusal(409, "incomplete", message, path, {"offset": have})

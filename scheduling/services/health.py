@@ -50,7 +50,7 @@ def ground(attempt: UUID, node: str, message: Mapping[str, Any], now: datetime) 
     found = gpus.failing(attempt)  # before: what its process left behind is no fault of a GPU
     if message.get("gpus_clean") is False:
         detail = str(message.get("detail") or "a process could not be killed")[:150].replace("\x00", "")
-        gpus.unclean(attempt, node, detail, now=now)
+        gpus.unclean(attempt, node, detail, held=message.get("gpus_held") is True, now=now)
     return Ground(tuple(uuid for uuid, _ in found), "; ".join(words for _, words in found))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -13,8 +13,6 @@ from uuid import UUID
 from django.db import transaction
 
 from scheduling.core.capacity import rooms_at_door
-from scheduling.core.counts import NAMES as COUNTS
-from scheduling.core.fields import ALIASES
 from scheduling.core.lifecycle import JobState
 from scheduling.core.request import FieldError, ResourceRequest, Rights, Submission, validate
 from scheduling.services import models_fit, notify
@@ -28,7 +26,6 @@ from scheduling.store.queries.shapes import shape_of
 from workers.catalog import KINDS, check_params
 
 RETRIED = (JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED)
-UNREAD = ("not_a_whole_number", "out_of_range")
 KIND_QUEUES = {kind.name: kind.queue for kind in KINDS.values()}
 
 
@@ -68,15 +65,11 @@ def check(
         projects=actor.projects,
     )
     kind = body.get("kind")
-
-    def judged(body: Mapping[str, Any]) -> tuple[Submission | None, tuple[FieldError, ...]]:
-        return validate(
-            body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES, now_ms=to_ms(now),
-            over_nodes=_over_nodes(kind),
-        )  # fmt: skip
-
-    submission, found = judged(body)
-    errors = [_error(e) for e in _with_other_counts(body, found, judged)]
+    submission, found = validate(
+        body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES, now_ms=to_ms(now),
+        over_nodes=_over_nodes(kind),
+    )  # fmt: skip
+    errors = [_error(e) for e in found]
     resolved: dict[str, Any] = {"params": body.get("params") or {}, "inputs": []}
     if isinstance(kind, str) and kind in KINDS:
         clean, wrong = check_params(kind, body.get("params"))
@@ -87,30 +80,6 @@ def check(
             resolved["inputs"] = inputs
             errors += unfit
     return (submission if not errors else None), resolved, tuple(errors)
-
-
-def _with_other_counts(
-    body: Mapping[str, Any],
-    found: tuple[FieldError, ...],
-    judged: Callable[[Mapping[str, Any]], tuple[Submission | None, tuple[FieldError, ...]]],
-) -> list[FieldError]:
-    """The errors with those of counts that could not be judged beside one that can't be read: as if that were not
-    there."""
-    unread = {_field_of(error) for error in found if _field_of(error) in COUNTS and error.code in UNREAD}
-    rest = {name: value for name, value in body.items() if ALIASES.get(name, name) not in unread}
-    others = {ALIASES.get(name, name) for name in rest} & {*COUNTS}
-    if not unread or not others:
-        return list(found)
-    if "gpu_count" in unread:
-        rest = {"gpus_per_node": 1, **rest}  # without a count of GPUs nothing is said of nodes
-    more = [error for error in judged(rest)[1] if _field_of(error) in others and error not in found]
-    first = next(place for place, error in enumerate(found) if _field_of(error) in unread)
-    return [*found[:first], *more, *found[first:]]
-
-
-def _field_of(error: FieldError) -> str:
-    """The right name of the field that it is about."""
-    return ALIASES.get(error.field, error.field)
 
 
 def _over_nodes(kind: Any) -> bool:

@@ -2,8 +2,8 @@
 
 ``decide`` of a snapshot is right by definition. Reading everything again for every tick is what costs, so one object
 is kept and told what the event table says has changed. It is no truth: it is thrown away when another leader was
-there, when the inventory, the policy or a window changed, when a commit lost a race, or when a row is not what it
-should be after what was told.
+there, when the inventory, the policy or a window changed, when GPUs were given back to who left them in vain, when a
+commit lost a race, or when a row is not what it should be after what was told.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.store import load, load_jobs, load_pool
 from scheduling.store.clock import to_ms
+from scheduling.store.commit.giving_back import GIVEN_BACK
 from scheduling.store.queries.changes import CHATTER
 from scheduling.store.queries.events import Change
 from scheduling.store.queries.live import Reader
@@ -74,7 +75,7 @@ class Kept:
             scheduler is None
             or policy != scheduler.policy
             or source != self._source
-            or any(change.object in ALWAYS_ANEW for change in changes)
+            or any(change.object in ALWAYS_ANEW or change.type == GIVEN_BACK for change in changes)
             or not self._follow(scheduler, changes, now)
         ):
             with not_searched():  # a hundred thousand jobs, and all of them stay

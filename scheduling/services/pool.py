@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -18,21 +17,21 @@ from django.db import transaction
 
 from scheduling.core.lifecycle import NodeEvent
 from scheduling.core.reclaim import MASS_SILENCE, SILENT_SHARE_OF_LEASE
-from scheduling.core.units import parse_duration, parse_memory
-from scheduling.services import artifacts, health, notify
-from scheduling.store import load, load_pool, record, seed
+from scheduling.core.units import parse_duration
+from scheduling.services import artifacts, described, health, notify
+from scheduling.services.described import whole
+from scheduling.store import load, load_pool, record, seed, transfers
 from scheduling.store.commit import drains, nodes, parts
 from scheduling.store.commit.attempts import WHY, End
 from scheduling.store.commit.gpus import Report
 from scheduling.store.queries import dispatch
 from scheduling.store.queries import pool as queries
 from scheduling.store.queries.access import Actor
-from workers.protocol import PROTOCOL_VERSION, Outcome, Timings
+from workers.protocol import PROTOCOL_VERSION, Outcome, Timings, Transfer
 
 SETTLED = {"cordon": "CORDONED", "drain": "DRAINING", "return": "READY"}
 OPERATIONS = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent.RETURN}
 DEADLINE_MAX_S = 30 * 86_400
-TEXT = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def timings() -> Timings:
@@ -76,7 +75,7 @@ def _token_sha256(token: str) -> str:
 def register(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | NodeRefused:
     """The node is in the pool as it describes itself; the reply says what to keep, what to kill, and the timings."""
     try:
-        description = _description(message)
+        description = described.description(message)
     except KeyError as missing:
         return NodeRefused(422, "bad_registration", f"registration of {node}: {missing.args[0]} is missing")
     except (TypeError, ValueError) as wrong:
@@ -96,52 +95,6 @@ def register(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, 
     return {"adopt": adopt, "kill": kill, **asdict(timings())}
 
 
-def _description(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The registration with every field checked; ValueError names the field."""
-    gpus = []
-    for row in message["gpus"]:
-        memory = row["memory_mib"]
-        if isinstance(memory, str):
-            memory = parse_memory(memory)
-        uuid = _text("gpus.uuid", row["uuid"], 80)
-        if isinstance(memory, bool) or not isinstance(memory, int) or not 1 <= memory < 2**31:
-            raise ValueError(f"memory_mib of {uuid} must be a whole number of MiB above 0")
-        group, index = row.get("nvlink_group_id"), int(row["index"])
-        if not 0 <= index < 2**15:
-            raise ValueError(f"index of {uuid} must be a whole number from 0 to {2**15 - 1}")
-        gpus.append(
-            {"uuid": uuid, "index": index, "model": _text("gpus.model", row["model"], 120),
-             "memory_mib": memory, "nvlink_group_id": None if group is None else _text("nvlink_group_id", group, 120)}
-        )  # fmt: skip
-    if len({g["uuid"] for g in gpus}) != len(gpus):
-        raise ValueError("two GPUs have one uuid")
-    bandwidth = float(message["network_bandwidth_gbps"])
-    if not math.isfinite(bandwidth) or bandwidth < 0:
-        raise ValueError("network_bandwidth_gbps must be a number of at least 0")
-    return {
-        "boot_id": _text("boot_id", message["boot_id"], 64),
-        "seq": _whole(message.get("seq", 0)),
-        "protocol": int(message["protocol"]),
-        "agent_version": _text("agent_version", message.get("agent_version", ""), 40),
-        "address": _text("address", message.get("address", ""), 200),
-        "rack_id": _text("rack_id", message.get("rack_id", ""), 63),
-        "network_bandwidth_gbps": bandwidth,
-        "labels": {_text("labels", k, 63): _text("labels", v, 63) for k, v in dict(message.get("labels", {})).items()},
-        "simulated": bool(message.get("simulated", False)),
-        "gpus": gpus,
-        "attempts": [
-            {"attempt": str(a["attempt"]), "epoch": int(a["epoch"]), "pid_alive": bool(a.get("pid_alive", True))}
-            for a in message.get("attempts", [])
-        ],
-    }
-
-
-def _text(field: str, value: Any, limit: int) -> str:
-    if not isinstance(value, str) or len(value) > limit or TEXT.search(value):
-        raise ValueError(f"{field} must be text of at most {limit} printable characters")
-    return value
-
-
 def heartbeat(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | NodeRefused:
     """The lease is renewed, the reports are taken, and the reply carries the node's whole desired set."""
     boot = dispatch.boot_of_reachable(node)
@@ -149,7 +102,7 @@ def heartbeat(node: str, message: Mapping[str, Any], now: datetime) -> dict[str,
         return NodeRefused(409, "reregister", f"node {node} must register again")
     samples, reports = message.get("gpus"), message.get("reports", [])
     try:
-        seq = _whole(message.get("seq", 0))
+        seq = whole(message.get("seq", 0))
     except (TypeError, ValueError) as wrong:
         return NodeRefused(422, "bad_heartbeat", f"seq: {wrong}")
     if not (samples is None or _objects(samples)) or not _objects(reports):
@@ -212,7 +165,7 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
     answer: dict[str, Any] = {"n": message.get("n", 0), "ok": True}
     kind, key = str(message.get("type", "")), _uuid(str(message.get("attempt", "")))
     try:
-        epoch = _whole(message.get("epoch"))
+        epoch = whole(message.get("epoch"))
     except (TypeError, ValueError):
         return {**answer, "ok": False, "code": "bad_report", "message": "epoch must be a whole number"}
     part = None
@@ -227,7 +180,7 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
     except KeyError as missing:
         return {**answer, "ok": False, "code": "bad_report", "message": f"{kind}: {missing.args[0]} is missing"}
     except (TypeError, ValueError) as wrong:
-        return {**answer, "ok": False, "code": "bad_report", "message": f"{kind}: {wrong!r}"[:300]}
+        return {**answer, "ok": False, "code": "bad_report", "message": f"{kind}: {wrong}"[:300]}
     if part is not None:
         return answer
     if kind == "finished" and key and dispatch.ended_same(key, epoch, node):
@@ -243,7 +196,7 @@ def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: date
     """
     attempt, node = part.attempt, part.node.name
     if kind == "ready":
-        notify.ring(parts.ready(part, _whole(message.get("port", 0)), now=now, policy=load.policy_of()))
+        notify.ring(parts.ready(part, whole(message.get("port", 0)), now=now, policy=load.policy_of()))
     elif kind == "started":
         parts.started(attempt.pk, attempt.epoch, node, now=now)
     elif kind in ("progress", "metric") and part.rank:
@@ -251,28 +204,38 @@ def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: date
     elif kind == "progress":
         rate = message.get("rate")
         record.progress(
-            part, step=_whole(message["step"]), total=_whole(message["total"]), unit=str(message.get("unit", "")),
+            part, step=whole(message["step"]), total=whole(message["total"]), unit=str(message.get("unit", "")),
             rate=float(rate) if isinstance(rate, (int, float)) and math.isfinite(rate) else None, now=now,
         )  # fmt: skip
     elif kind == "metric":
         value = float(message["value"])
         if math.isfinite(value):
-            record.metric(part, name=str(message["name"]), step=_whole(message["step"]), value=value)
+            record.metric(part, name=str(message["name"]), step=whole(message["step"]), value=value)
     elif kind == "logs":
         limit = settings.LOG_BYTES_PER_ATTEMPT
-        offset, text = _whole(message["offset"]), str(message["text"])
+        offset, text = whole(message["offset"]), str(message["text"])
         return {"next": record.log(part, offset=offset, text=text, limit=limit, now=now)}
     elif kind == "checkpoint":
         ((_, saved),) = artifacts.committed(attempt.pk, [str(message["artifact"])])
-        parts.checkpointed(part, saved, _whole(message.get("step", 0)), now=now)
+        parts.checkpointed(part, saved, whole(message.get("step", 0)), now=now)
     elif kind == "checkpoint_refused":
         parts.checkpoint_refused(part, str(message["error"]), now=now)
+    elif kind == "transfer":
+        transfers.told(part, _moved(message), over=bool(message.get("over")), now=now)
+    elif kind == "events_unread":
+        parts.events_unread(part, whole(message["lines"]), str(message["first"]), now=now)
     elif kind == "finished":
         if _finished(attempt.pk, attempt.epoch, node, message, now) == Outcome.FAILED:
             health.failed(attempt.pk, now)
     else:
         return {"ok": False, "code": "bad_report", "message": f"unknown report type {kind[:40]!r}"}
     return {}
+
+
+def _moved(message: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node says that it moves, each number checked."""
+    counts = {name: whole(message[name]) for name in ("files", "of_files", "bytes", "of_bytes")}
+    return {"what": Transfer(str(message["what"])).value, **counts}
 
 
 def _look_at_its_checkpoint(attempt: UUID, now: datetime) -> None:
@@ -293,7 +256,8 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
     if outcome is Outcome.FAILED and message.get("detail") == "inputs" and dispatch.resumes_from_damage(attempt):
         outcome, error = Outcome.LOST, f"its checkpoint is damaged; the node said: {error}"
     if outcome is Outcome.PREEMPTED and error:  # its cause is known here, what went wrong besides there
-        error = "; ".join(words for words in (WHY.get(str(message.get("why") or ""), ""), error) if words)
+        why = WHY.get(str(message.get("why") or ""), "")
+        error = "; ".join(words for words in (why, error) if words) if why not in error else error
     outputs = artifacts.committed(attempt, [str(a) for a in message.get("artifacts") or []])
     saved = message.get("checkpoint")
     checkpoint = artifacts.committed(attempt, [str(saved)]) if saved else []
@@ -305,7 +269,7 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         why=str(message.get("why") or ""),
         outputs=outputs,
         checkpoint=checkpoint[0][1] if checkpoint else None,
-        checkpoint_step=_whole(message.get("step", 0)) if checkpoint else 0,
+        checkpoint_step=whole(message.get("step", 0)) if checkpoint else 0,
         avoid_nodes=[node] if outcome is Outcome.LOST and str(message["outcome"]) == "LOST" else [],
         avoid_gpus=ground.gpus,
         data={"manner": str(message.get("detail") or "")[:500].replace("\x00", "")},
@@ -315,12 +279,6 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         return ""
     notify.ring(ended.ring)
     return ended.outcome
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or not 0 <= value < 2**62:
-        raise ValueError(f"{value!r:.40} is not a whole number from 0")
-    return int(value)
 
 
 def _uuid(text: str) -> UUID | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +13,6 @@ from scheduling.core.plan import Reason
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.waiting import Queued
-from scheduling.store.queries import windows
 from scheduling.store.queries.shapes import class_name, shape_of
 
 Reasons = tuple[Reason, ...]
@@ -36,10 +33,9 @@ def waiting_reasons(scheduler: Scheduler) -> dict[str, Any]:
     others = [(queued.job, reasons) for jobs, reasons in told if reasons != _kept_for(jobs[0].job, shapes)
               for queued in jobs]  # fmt: skip
     others += [(job, reasons) for job, reasons in single if reasons != _kept_for(job, shapes)]
-    reserved = {window.name for window in scheduler.windows if window.project is not None}
     return {
-        "shapes": {name: [anonymous(each, reserved) for each in reasons] for name, reasons in shapes.items()},
-        "jobs": {job.id: [anonymous(each, reserved) for each in reasons] for job, reasons in others},
+        "shapes": {name: [anonymous(each) for each in reasons] for name, reasons in shapes.items()},
+        "jobs": {job.id: [anonymous(each) for each in reasons] for job, reasons in others},
         "deficits": deficits(scheduler.share),
     }
 
@@ -96,24 +92,12 @@ def _deficits(fair: FairShare, ledger: Ledger[Any]) -> dict[Any, float]:
 JOB_NUMBERS = ("first", "held_for", "victim")
 
 
-def anonymous(reason: Reason, reserved: Collection[str] | None = None) -> dict[str, Any]:
-    """The reason as JSON has it, but for the ids of other jobs; ``reserved`` as in :func:`plain`."""
-    told = plain(reason, reserved)
+def anonymous(reason: Reason) -> dict[str, Any]:
+    """The reason as JSON has it, but for the ids of other jobs."""
+    told = plain(reason)
     return {**told, "numbers": {name: value for name, value in told["numbers"].items() if name not in JOB_NUMBERS}}
 
 
-def plain(reason: Reason, reserved: Collection[str] | None = None) -> dict[str, Any]:
-    """The reason as JSON has it, without the names of windows ``reserved`` for a project (those that there are now, if
-    None): a window that closes GPUs to a job is another project's, of which its readers may not know."""
-    numbers, message = dict(reason.numbers), reason.message
-    if "window_from_ms" in numbers:
-        message = _unnamed(message, windows.reserved_names() if reserved is None else reserved)
-    return {**asdict(reason), "message": message, "numbers": numbers}
-
-
-def _unnamed(message: str, reserved: Collection[str]) -> str:
-    """The sentence with these windows called as the list of windows calls them; a longer name may hold a shorter."""
-    for name in sorted(reserved, key=lambda name: (-len(name), name)):
-        at = rf"((?:\bwindows? |\band |\(|, )){re.escape(name)}(?= closes? the |,? (?:and|until|from|the) |, |\))"
-        message = re.sub(at, rf"\g<1>{windows.RESERVED}", message)
-    return message
+def plain(reason: Reason) -> dict[str, Any]:
+    """The reason as JSON has it."""
+    return {**asdict(reason), "numbers": dict(reason.numbers)}

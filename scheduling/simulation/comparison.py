@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from typing import TypeVar
 
 from scheduling.core.policy import Policy
 from scheduling.core.pool import Node, Pool
-from scheduling.core.snapshot import Snapshot
+from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.simulation.faults import Fault
 from scheduling.simulation.outcome import Fate, JobOutcome, Outcome
 from scheduling.simulation.report import percentile
 from scheduling.simulation.runtime import SimJob
 from scheduling.simulation.world import simulate
+
+Job = TypeVar("Job", WaitingJob, LiveAttempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,8 @@ def compare(change: Change) -> Difference:
     waiting = {job.id for job in present.waiting}
     old = simulate(change.running, present.pool, present.policy, initial=present)
     jobs = change.running if change.extra is None else (*change.running, change.extra)
-    new = simulate(jobs, change.pool, change.policy, initial=_without(present, change.pool), faults=change.faults)
+    levelled = [replace(job, waiting=_levelled(job.waiting, change.policy)) for job in jobs]
+    new = simulate(levelled, change.pool, change.policy, initial=_changed(change), faults=change.faults)
     homeless = {live.job for live in present.live if not set(live.gpus) <= change.pool.gpu_by_uuid.keys()}
     before, after = {job.id: job for job in old.jobs}, {job.id: job for job in new.jobs}
     pairs = [_moved(job, after[job.id]) for job in old.jobs if job.id in waiting]
@@ -151,11 +155,26 @@ def fewer_nodes(pool: Pool, names: Collection[str]) -> Pool:
     )
 
 
-def _without(present: Snapshot, pool: Pool) -> Snapshot:
-    """The present without what speaks of hardware that ``pool`` does not have."""
+def _changed(change: Change) -> Snapshot:
+    """The present without what speaks of hardware that there is not after the change; its jobs as the policy ranks
+    them then."""
+    present, pool, policy = change.present, change.pool, change.policy
     windows = [replace(each, nodes=tuple(n for n in each.nodes if n in pool.node_by_name)) for each in present.windows]
     kept = [each for each in present.nominations if set(each.gpus) <= pool.gpu_by_uuid.keys()]
-    return replace(present, windows=tuple(each for each in windows if each.nodes), nominations=tuple(kept))
+    return replace(
+        present,
+        waiting=tuple(_levelled(job, policy) for job in present.waiting),
+        live=tuple(_levelled(live, policy) for live in present.live),
+        windows=tuple(each for each in windows if each.nodes),
+        nominations=tuple(kept),
+    )
+
+
+def _levelled(job: Job, policy: Policy) -> Job:
+    """The job with the value that the policy gives its level; as it is, where the policy does not have that."""
+    queue = policy.queue(job.queue)
+    level = None if queue is None else queue.level(job.level)
+    return job if level is None else replace(job, level=level.name, level_value=level.value)
 
 
 def _moved(before: JobOutcome, after: JobOutcome) -> Moved:

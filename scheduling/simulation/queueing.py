@@ -115,7 +115,7 @@ def _limit_s(name: str, job: TraceJob, estimates: Estimates) -> int:
     if not seconds:
         what = "is empty" if seconds is None else "is 0"
         raise QueueingError(
-            f"{name}, line {job.line}, column req_walltime_s: {what}; --estimates requested needs it for every job: "
-            "write seconds above 0, or use --estimates oracle"
+            f"--jobs: {name}, line {job.line}, column req_walltime_s: {what}; --estimates requested needs it for every "
+            "job: write seconds above 0, or use --estimates oracle"
         )
     return min(MAX_DURATION_S, max(1, math.ceil(seconds)))

@@ -14,6 +14,10 @@ from scheduling.simulation.workload import LeftOut
 BSLD_FLOOR_S = 10.0
 NONE_LEFT_OUT = LeftOut()
 MAX_FIRST = 3  # rejected jobs of one code that are named
+NO_WINDOW = (
+    "all jobs were submitted at once, so no time lies between the first and the last submission: util_window is n/a, "
+    "0.0 with --json"
+)
 _CRITICAL = "Critical"
 Figure = float | int | None
 
@@ -27,8 +31,10 @@ class Report:
     details: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        """One plain object: the figures, and the rest nested under per_class and details."""
-        return {**self.figures, "per_class": self.per_class, "details": self.details}
+        """One plain object: the figures, and the rest nested under per_class and details. ``util_window`` is a number
+        there whatever happened: 0.0 where there is no window, which a note says."""
+        figures = {**self.figures, "util_window": self.figures["util_window"] or 0.0}
+        return {**figures, "per_class": self.per_class, "details": self.details}
 
     def as_text(self) -> str:
         """A table for people: each figure with what it means, then one line for each class."""
@@ -116,7 +122,8 @@ def report(
     wait = first start - submission; percentiles are by nearest rank (:func:`percentile`). The slowdown of a job is
     its time in the system over its run time or 10 s, whichever is more, and at least 1. Waits count every job that
     started, completion times and slowdowns every job that finished. ``wall_s``, ``left_out`` (rows of the trace that
-    are no jobs) and ``notes`` (what of the input changed nothing) are passed through.
+    are no jobs) and ``notes`` (what of the input changed nothing) are passed through, with one more where all jobs were
+    submitted at once.
     """
     rejected = sum(1 for job in outcome.jobs if job.fate is Fate.REJECTED)
     jobs = [job for job in outcome.jobs if job.fate not in (Fate.REJECTED, Fate.NOT_COME)]
@@ -133,7 +140,7 @@ def report(
         "mean_jct_s": _mean(stays),
         "p99_jct_s": percentile(stays, 99),
         "mean_bsld": _mean(_slowdowns(jobs)),
-        "util_window": round(outcome.busy_gpu_ms / capacity_ms, 6) if capacity_ms else 0.0,
+        "util_window": round(outcome.busy_gpu_ms / capacity_ms, 6) if capacity_ms else None,
         "makespan_s": (max(ends) - first_ms) / 1000 if ends else None,
         "share_error": round(outcome.share_error, 6),
         "critical_mean_wait_s": _mean(_waits([job for job in jobs if job.level == _CRITICAL])),
@@ -151,7 +158,7 @@ def report(
         "rejected_first": _rejected_first(outcome.jobs),
         "cycles": outcome.cycles,
         "digest": outcome.digest(),
-        "notes": list(notes),
+        "notes": [*notes, *([NO_WINDOW] if jobs and not outcome.window_ms else [])],
     }
     return Report(figures, {level: _class([j for j in jobs if j.level == level]) for _, level in by_value}, details)
 
@@ -205,7 +212,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _shown(value: Any) -> str:
     if value is None:
-        return "-"
+        return "n/a"
     if isinstance(value, float):
         return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"
     return str(value)

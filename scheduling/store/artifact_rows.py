@@ -11,6 +11,7 @@ from django.db import transaction
 
 from scheduling.models import Artifact, ArtifactParent, Attempt, AttemptNode, Project, ProjectBlob, Upload
 from scheduling.store import journal
+from scheduling.store.output_names import artifact_name
 
 
 def open_upload(
@@ -33,6 +34,18 @@ def open_upload(
     upload.name, upload.kind, upload.meta, upload.files, upload.created_at = name, kind, meta, list(files), now
     Upload.objects.bulk_create([upload])
     return upload.pk
+
+
+def begun(part: AttemptNode, *, name: str, kind: str, meta: dict[str, Any], files: Sequence[Any]) -> UUID | None:
+    """The upload of just this that the attempt has begun at its epoch and not committed; None for none.
+
+    Of several nodes each has its own: only checkpoints are known to come from one of them.
+    """
+    if kind != "checkpoint" and part.attempt.nodes.count() > 1:
+        return None
+    rows = Upload.objects.filter(attempt=part.attempt_id, epoch=part.attempt.epoch, artifact__isnull=True)
+    same = rows.filter(name=name, kind=kind).order_by("-created_at")
+    return next((each.pk for each in same if each.meta == meta and each.files == list(files)), None)
 
 
 @transaction.atomic
@@ -60,7 +73,7 @@ def commit_upload(
     artifact, fresh = Artifact.objects.get_or_create(
         project=upload.project, digest=digest,
         defaults={
-            "name": upload.name if job is None or upload.kind != "model" else job.name,
+            "name": artifact_name(job, upload.name, upload.kind),
             "kind": upload.kind, "size": sum(f["size"] for f in files), "files": list(files), "meta": upload.meta,
             "tensors": tensors, "user_id": upload.user_id or (job.user_id if job else None), "job": job,
             "created_at": now, "published": published,

@@ -13,6 +13,8 @@ from django.db import connection
 from scheduling.models import Event
 
 CHANNEL = "emep"
+# These tell how far something is, to pages that are open: they stand on no timeline, and are not kept for long.
+TICKS = ("progress", "log", "transfer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from scheduling.core.snapshot import Window as CoreWindow
 from scheduling.models import Availability, Gpu, Node, NodeLive, SchedulerState, Window
 from scheduling.store.clock import to_ms
 from scheduling.store.fixed import Fixed
+from scheduling.store.queries.windows import RESERVED
 
 _CLOSED = Fixed(
     lambda: NodeLive.objects.filter(Q(leaving=True) | Q(disk_low=True)).order_by("node_id").values_list("node_id")
@@ -52,12 +53,13 @@ def inventory_mark() -> tuple[object, ...]:
 
 
 def windows(now: datetime) -> tuple[CoreWindow, ...]:
-    """The windows that have not ended."""
+    """The windows that have not ended. One that is a project's has no name of its own here: it stands in the reasons
+    of others' jobs, whose readers may not know of it."""
     rows = Window.objects.filter(end__gt=now).select_related("project").prefetch_related("nodes")
     return tuple(
         CoreWindow(
-            w.name, tuple(sorted(n.name for n in w.nodes.all())), to_ms(w.start), to_ms(w.end),
-            w.project.name if w.project else None,
+            RESERVED if w.project else w.name, tuple(sorted(n.name for n in w.nodes.all())), to_ms(w.start),
+            to_ms(w.end), w.project.name if w.project else None,
         )
         for w in rows
     )  # fmt: skip

@@ -11,6 +11,7 @@ from django.db.models import Q
 from scheduling.models import Allocation, Event, IdempotencyKey, UsageDay
 from scheduling.store.clock import to_ms
 from scheduling.store.commit import balances
+from scheduling.store.journal import TICKS
 
 DAY = timedelta(days=1)
 
@@ -39,9 +40,9 @@ def roll_up(now: datetime, *, days: int = 2) -> int:
 
 
 def retain(now: datetime, *, days: int) -> int:
-    """Events older than ``days``, and the progress and log ticks older than an hour, are gone; returns how many."""
+    """Events older than ``days``, and those of :data:`TICKS` older than an hour, are gone; returns how many."""
     old = Event.objects.filter(
-        Q(at__lt=now - days * DAY) | Q(type__in=["progress", "log"], at__lt=now - timedelta(hours=1))
+        Q(at__lt=now - days * DAY) | Q(type__in=TICKS, at__lt=now - timedelta(hours=1))
     )
     # The newest row stays: its id is where every feed's numbering goes on.
     newest = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0

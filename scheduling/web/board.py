@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
@@ -12,7 +13,7 @@ from django.shortcuts import render
 from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.reclaim import MASS_SILENCE
 from scheduling.services import now
-from scheduling.store.queries import events, pool
+from scheduling.store.queries import events, pool, windows
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
 from scheduling.web.window_words import closing, in_short
@@ -41,6 +42,7 @@ def board(request: HttpRequest, actor: Actor) -> HttpResponse:
             "queues": [_queue(q) for q in queues],
             "tick": tick,
             "windows": in_short(closing(actor, moment)),
+            "windows_are": windows.fingerprint(moment),
             "silence": any(alarm["code"] == MASS_SILENCE for alarm in tick["alarms"]),
             "operator": actor.may_operate,
         },
@@ -64,8 +66,14 @@ def shown(node: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **node,
         "groups": [{"name": name, "gpus": gpus} for name, gpus in ordered],
+        "left_out": [_left_out(words) for words in node["left_out"]],
         "summary": ", ".join(f"{sum(g['model'] == m for g in node['gpus'])} × {m}" for m in models),
     }
+
+
+def _left_out(words: str) -> str:
+    """What an agent says of a GPU that it doesn't offer, beside a mark that says that it is left out."""
+    return re.sub(r"^gpu (?=\d)", "GPU ", re.sub(r"( and)? is left out(?=:)", "", words, count=1))
 
 
 def tile(gpu: Mapping[str, Any], node_state: str) -> dict[str, Any]:

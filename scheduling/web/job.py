@@ -12,14 +12,16 @@ from django.shortcuts import redirect, render
 from scheduling.core.lifecycle import JobState
 from scheduling.services import jobs as verbs
 from scheduling.services import now, whatif
-from scheduling.store.queries import events, known, pages
+from scheduling.store.queries import events, known, pages, windows
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import posted, signed_in
 from scheduling.web.asked_words import asked_for, by_default
 from scheduling.web.job_log import known_job, tail_of
 from scheduling.web.job_words import asked, at_stake, jobs_in, shown
+from scheduling.web.lost_words import goes_on, lost_in_all, lost_line
 from scheduling.web.outlook_words import ALONE, foretold
+from scheduling.web.people_words import parts
 from scheduling.web.wording import duration
 from workers.catalog import KINDS
 
@@ -39,6 +41,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
     runs = [_run(a, moment) for a in queries.attempts(row)]
     context = {
         "seq": seq,
+        "windows_are": windows.fingerprint(moment),
         "job": one,
         "outlook": foretold(
             seen,
@@ -48,13 +51,15 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
             start_by=row.start_by,
             alone=any(reason["code"] in ALONE for reason in found["reasons"]),
         ),
-        "timeline": [{**e, "word": e["type"].replace("_", " ")} for e in timeline],
+        "timeline": [{**e, "word": e["type"].replace("_", " "), "parts": list(parts(e["message"]))} for e in timeline],
         "attempts": list(reversed(runs)),
         "log": tail_of(row, runs[-1]["nodes"] if runs else [], request.GET.get("node", "")),
         "rows": [] if refused else asked_for(found, sent, row.spec.get("inputs", [])),
         "decided": [] if refused else by_default(found, sent),
         "form_kinds": tuple(KINDS),
         "asked": _asked(actor, one["id"]) if refused else [],
+        "lost": lost_in_all(one["lost_work"]),
+        "goes_on": goes_on(one),
         "at_stake": at_stake(one, timeline, moment) if one["can"]["cancel"] else "",
     }
     return render(request, "job.html", context)
@@ -107,5 +112,5 @@ def _run(attempt: dict[str, Any], now: Any) -> dict[str, Any]:
     gpus: dict[str, list[int]] = {}
     for gpu in attempt["gpus"]:
         gpus.setdefault(gpu["node"], []).append(gpu["index"])
-    parts = [{**part, "gpus": gpus.get(part["node"], [])} for part in attempt["nodes"]]
-    return {**attempt, "ran": ran, "parts": parts}
+    on_nodes = [{**part, "gpus": gpus.get(part["node"], [])} for part in attempt["nodes"]]
+    return {**attempt, "ran": ran, "parts": on_nodes, "lost_line": lost_line(attempt["lost"], len(attempt["gpus"]))}

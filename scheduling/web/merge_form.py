@@ -13,6 +13,7 @@ from scheduling.web.form_fields import SHARED, by_right_names, fields_of, number
 
 KIND = "merge"
 TEMPLATE = "submit.html"
+BY_LINE: tuple[str, ...] = ()
 ROWS = 4
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "slerp-pair": (

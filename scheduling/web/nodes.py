@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from scheduling.core.lifecycle import GpuState, NodeEvent, NodeState, node_sources_of
 from scheduling.services import health, now
 from scheduling.services import pool as verbs
-from scheduling.store.queries import events, pages, pool
+from scheduling.store.queries import events, pages, pool, windows
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import posted, signed_in
 from scheduling.web.board import shown, tile
@@ -26,7 +26,7 @@ MAY = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent
 @signed_in
 def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
     """The node's state with its reasons, its GPUs, its jobs, and what an operator may do."""
-    seq, found = events.newest(), pool.pool(actor, node=name)
+    seq, moment, found = events.newest(), now(), pool.pool(actor, node=name)
     if not found:
         raise Http404(f"there is no node {name[:60]}")
     one, wanted = shown(found[0]), request.GET.get("gpu", "")
@@ -38,7 +38,8 @@ def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
             "seq": seq,
             "node": one,
             "sentence": _sentence(one),
-            "windows": closing(actor, now(), node=name),
+            "windows": closing(actor, moment, node=name),
+            "windows_are": windows.fingerprint(moment),
             "gpus": [_gpu(g) for g in sorted(gpus, key=lambda g: (g["index"], g["uuid"]))],
             "wanted": next((g for g in gpus if g["uuid"] == wanted), None),
             "history": [_event(e) for e in pool.node_events(name, gpu=wanted or None)],
@@ -126,6 +127,6 @@ def _sentence(one: dict[str, object]) -> str:
         NodeState.READY: "takes work",
         NodeState.CORDONED: "takes no new work; what runs on it goes on",
         NodeState.DRAINING: "takes no new work and is being emptied" if busy else "is drained: nothing runs on it",
-        NodeState.LOST: "has not been heard of; its work was taken back",
+        NodeState.LOST: "is lost",
     }[NodeState(str(one["state"]))]
     return f"{one['name']} {what}: {good} of {amount(len(gpus), 'GPU')} healthy, {busy} busy."

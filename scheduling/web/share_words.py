@@ -14,7 +14,7 @@ def compared(ledgers: Sequence[str]) -> str:
     return f"{', then '.join(_WORDS[name] for name in ledgers)}, then the time of submission"
 
 
-_CAUSES = {
+CAUSES = {
     "preempt": "preempted for jobs of higher priority",
     "health": "on GPUs that failed",
     "drain": "on nodes that were emptied",
@@ -24,7 +24,11 @@ _CAUSES = {
 
 def lost_words(rows: Rows) -> list[dict[str, Any]]:
     """What was lost and given back, with each cause as words."""
-    return [{**row, "words": _CAUSES[row["cause"]]} for row in rows]
+    return [{**row, "words": f"{CAUSES[row['cause']]}{_in_vain(row)}"} for row in rows]
+
+
+def _in_vain(row: Mapping[str, Any]) -> str:
+    return f" ({row['in_vain']} of them in vain: the GPUs were not taken then)" if row["in_vain"] else ""
 
 
 def headline(projects: Rows) -> str:

@@ -78,11 +78,15 @@ def plan(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> Htt
 def _with_others(
     unread: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]], form: Any
 ) -> list[Mapping[str, Any]]:
-    """What can't be read, and the errors of the other fields: of a field that can't be read they would mislead."""
+    """What can't be read, and the errors of the other fields: of a field that can't be read they would mislead, but not
+    those of the lines of one that were read."""
     if not unread:
         return list(errors)
     fields = {each["field"] for each in unread}
-    return [*unread, *(error for error in errors if form.place(str(error["field"])) not in fields)]
+    return [
+        *unread,
+        *(each for each in errors if (at := form.place(str(each["field"]))) not in fields or at in form.BY_LINE),
+    ]
 
 
 def _first(request: HttpRequest, actor: Actor, kind: str) -> HttpResponse:
@@ -109,11 +113,12 @@ def _form(
     more: Mapping[str, object] | None = None,
 ) -> HttpResponse:
     form, queues = FORMS[kind], pool.queues(now())
+    texts = {**values.texts, **_by_default(values.texts, queues, actor, kind)}
     priorities = _priorities(queues, levels.permitted(actor))
     found = sum(len(messages) for messages in values.errors.values())
-    context = {
+    context: dict[str, Any] = {
         "values": values,
-        "texts": values.texts,
+        "texts": texts,
         "errors": values.errors,
         "errors_top": values.errors.get("", []),
         "rest": json.dumps(values.rest) if values.rest else "",
@@ -135,27 +140,52 @@ def _form(
         "presets": [(name, title) for name, (title, _) in form.PRESETS.items()],
         "limits": _limits(queues, kind),
         "sentence": _sentence(found, kind),
-        **_choices(kind, actor, values),
+        **_choices(kind, actor),
         **(more or {}),
     }
+    context["foreign"] = _foreign(texts, context)
     return render(request, form.TEMPLATE, context, status=status)
 
 
-def _choices(kind: str, actor: Actor, values: Any) -> dict[str, object]:
+def _by_default(
+    texts: Mapping[str, str], queues: Sequence[Mapping[str, Any]], actor: Actor, kind: str
+) -> dict[str, str]:
+    """What a body means that leaves these out: a list from which one is chosen always shows one."""
+    queue = texts.get("queue") or KINDS[kind].queue
+    level = next((row["default_level"] for row in queues if row["name"] == queue), "")
+    project = texts.get("project") or next(iter(actor.projects), "")
+    return {"queue": queue, "priority": texts.get("priority") or level, "project": project}
+
+
+def _choices(kind: str, actor: Actor) -> dict[str, object]:
     """What the form of this kind lets one choose from."""
     if kind == merge_form.KIND:
         models = pages.models_to_merge(actor)
         return {"models": models, "strategies": STRATEGIES.values(), "dtypes": DTYPES}
-    artifacts = pages.artifacts_to_work_on(actor)
-    chosen = values.texts.get("files", "")
     return {
-        "artifacts": artifacts,
-        "other": chosen if chosen and not any(chosen in (row["id"], row["name"]) for row in artifacts) else "",
+        "artifacts": pages.artifacts_to_work_on(actor),
         "readings": READINGS.items(),
         "signals": SIGNALS,
         "after_signal": AFTER_SIGNAL,
         "most_nproc": MAX_NPROC,
     }
+
+
+def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, str]:
+    """What was sent, or asked of an earlier job, and is none of a list's choices: it is shown among them, since a
+    browser would put the first in its place."""
+    lists = {
+        "project": context["projects"],
+        "queue": [row["name"] for row in context["queues"]],
+        "priority": [row["name"] for row in context["priorities"]],
+        "purpose": context["purposes"],
+        "required_level": where_when.RUNGS,
+        "out_dtype": DTYPES,
+        "preempt_signal": SIGNALS,
+        "exit_zero_after_signal": AFTER_SIGNAL,
+        "files": [row[name] for row in context.get("artifacts", ()) for name in ("id", "name")],
+    }
+    return {name: texts[name] for name, known in lists.items() if texts.get(name) and texts[name] not in known}
 
 
 def _priorities(queues: list[dict[str, Any]], permitted: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:

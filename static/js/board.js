@@ -8,6 +8,7 @@ const main = document.getElementById("main");
 const only = main.dataset.only;
 const ages = new Map();
 const rebuild = soon(() => reload("pool"), 400);
+const reclose = soon(() => reload("windows"), 100);
 const retell = soon(() => reload("record"), 400);
 
 const gigabytes = (mib) => (mib * 2 ** 20) / 1e9;
@@ -85,6 +86,7 @@ function node(frame) {
   if (!section) return only && frame.id !== only ? undefined : rebuild();
   if (!newer(section, frame.version)) return undefined;
   if (only && section.dataset.state !== frame.data.state) return location.reload();
+  if (Number(section.dataset.leftOut) !== frame.data.left_out.length) rebuild();
   section.dataset.state = frame.data.state;
   mark(section.querySelector("header"), frame.data.state);
   hook(section, "disk").hidden = !frame.data.disk_low;
@@ -93,6 +95,11 @@ function node(frame) {
   const heard = hook(section, "heard");
   if (heard && frame.data.last_heartbeat_at) heard.dateTime = frame.data.last_heartbeat_at;
   return undefined;
+}
+
+function windows(frame) {
+  const told = document.getElementById("windows");
+  if (told && told.dataset.are !== frame.data.are) reclose();
 }
 
 function queue(frame) {
@@ -152,7 +159,7 @@ for (const element of document.querySelectorAll("[data-age]")) {
   if (element.dataset.age) age(element, Number(element.dataset.age));
 }
 setInterval(count, 1000);
-const apply = { gpu, node, queue: only ? () => {} : queue, tick: only ? () => {} : tick };
+const apply = { gpu, node, windows, queue: only ? () => {} : queue, tick: only ? () => {} : tick };
 new Feed({ board: true }, (frame) => apply[frame.object]?.(frame), {
   seq: Number(main.dataset.seq),
   onState: (state) => document.getElementById("pulse")?.classList.toggle("live", state === "live"),

@@ -33,6 +33,11 @@ function job(frame) {
   if (frame.version < Number(box.dataset.version)) return undefined;
   box.dataset.version = frame.version;
   progress(frame.data);
+  const transfer = document.querySelector('[data-hook="transfer"]');
+  if (transfer) {
+    say(transfer, frame.data.transfer?.message ?? "");
+    transfer.hidden = !frame.data.transfer;
+  }
   const now = outline(frame.data);
   const moved = frame.data.state !== box.dataset.state;
   if (moved) {
@@ -43,6 +48,11 @@ function job(frame) {
   shown = now;
   if (frame.log) lengthen(frame.log);
   return undefined;
+}
+
+// Which windows there are changes when it starts, and what would help.
+function windows(frame) {
+  if (document.getElementById("job").dataset.windows !== frame.data.are) renew();
 }
 
 let reading = false;
@@ -75,4 +85,5 @@ async function lengthen({ attempt, end }) {
 // How long it has waited or run is in the words of the page: they are renewed while time passes for the job.
 setInterval(() => document.querySelector("#ask-cancel, #ask-force") && renew(), 60_000);
 log.scrollTop = log.scrollHeight;
-new Feed({ job: main.dataset.job }, (frame) => frame.object === "job" && job(frame), { seq: Number(main.dataset.seq) });
+const apply = { job, windows };
+new Feed({ job: main.dataset.job }, (frame) => apply[frame.object]?.(frame), { seq: Number(main.dataset.seq) });

@@ -17,6 +17,7 @@ function priorities() {
   const select = form.elements.priority;
   for (const option of select.options) {
     const { queues, projects } = option.dataset;
+    if (queues === undefined) continue; // none of ours: it is refused by name
     option.disabled = !queues.split(" ").includes(queue.value) || !projects.split(" ").includes(project.value);
   }
   if (select.selectedOptions[0]?.disabled) select.value = "Normal";

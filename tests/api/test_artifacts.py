@@ -192,6 +192,12 @@ def test_a_bad_announcement_is_refused(changed: dict[str, Any], status: int, fie
     error(w.alice.post("artifacts/", body), status, field, code)
 
 
+def test_a_project_that_is_no_text_is_said_back_as_it_was_sent():
+    body = {"name": "m", "project": ["beta"], "files": [{"path": "a.txt", "size": 1}]}
+    answer = world(node=False).alice.post("artifacts/", body)
+    assert error(answer, 422, "project", "unknown_project")["message"] == 'there is no project ["beta"] among yours'
+
+
 def test_an_announcement_without_its_project_says_that_it_is_missing():
     answer = world(node=False).alice.post("artifacts/", {"name": "m", "files": [{"path": "a.txt", "size": 1}]})
     assert error(answer, 422, "project", "required")["message"].startswith("project is missing: name the project")

@@ -71,7 +71,9 @@ NODES: dict[tuple[str, str], int] = {
     ("POST", "attempts/{attempt}/checkpoint/"): 422,
     ("POST", "attempts/{attempt}/finished/"): 422,
     ("GET", "attempts/{attempt}/inputs/{artifact}/files/{path}"): 409,
+    ("POST", "attempts/{attempt}/inputs/{artifact}/bundle/"): 422,
     ("POST", "attempts/{attempt}/artifacts/"): 422,
+    ("POST", "attempts/{attempt}/artifacts/{upload}/bundle/"): 422,
     ("PUT", "attempts/{attempt}/artifacts/{upload}/files/{path}"): 422,
     ("POST", "attempts/{attempt}/artifacts/{upload}/commit/"): 422,
 }

@@ -38,7 +38,7 @@ def test_a_plan_for_later_has_the_range_and_the_changes_that_help():
     found = w.alice.post("jobs/plan/", w.body(gpu_count=4)).json()
     assert (found["verdict"], found["start"]["low"]) == ("later", "2026-03-02T13:00:00Z")
     assert found["alternatives"] == [
-        {"change": "at most 2 GPUs", "starts_at": "2026-03-02T12:00:00Z", "fields": {"gpu_count": 2}}
+        {"change": "at most 2 GPUs", "starts_at": "2026-03-02T12:00:00Z", "fields": {"gpu_count": 2, "node_count": None, "gpus_per_node": None}}
     ]
 
 
@@ -64,7 +64,7 @@ def test_a_plan_that_has_changed_is_a_conflict_and_submits_nothing():
     given = w.alice.post("jobs/plan/", w.body(gpu_count=4)).json()["plan_token"]
     b.running(w.who["alice"], w.models)
     found = problem(w.alice.post("jobs/", w.body(gpu_count=4, plan_token=given)), 409, "plan_changed")
-    assert "it would start now and now later" in found["detail"]
+    assert "by the plan it would start at once, now it would have to wait" in found["detail"]
     assert Job.objects.count() == 1
 
 
@@ -114,7 +114,7 @@ def test_a_waiting_job_tells_why_when_and_what_would_help():
         "at": "2026-03-02T13:00:00Z", "low": "2026-03-02T13:00:00Z", "high": "2026-03-02T13:00:00Z",
         "as_of": "2026-03-02T12:00:00Z",
     }  # fmt: skip
-    assert [change["fields"] for change in found["alternatives"]] == [{"gpu_count": 2}]
+    assert [change["fields"] for change in found["alternatives"]] == [{"gpu_count": 2, "node_count": None, "gpus_per_node": None}]
 
 
 def test_reasons_and_estimate_tell_the_same_instant(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scheduling.services import pool
 from tests import builders as b
 from tests.api.calls import busy_world, error, problem, world
 
@@ -75,6 +76,55 @@ def test_a_verb_takes_no_field_that_it_does_not_know(verb):
 def test_cordon_has_no_deadline():
     w = world()
     error(w.caller("admin").post("pool/nodes/n1/cordon/", {"deadline": "30m"}), 422, "deadline", "unknown_field")
+
+
+def test_a_lost_node_says_that_it_is_not_heard_of_and_since_when():
+    w = world()
+    b.listening(60)
+    b.ticked(b.later(61))
+    told = w.alice.get("pool/nodes/n1/").json()
+    assert told["why"] == "it has not been heard of for its whole lease, and its work was taken back"
+    assert told["lost_since"] == told["last_heartbeat_at"] == "2026-03-02T12:00:00Z"
+
+
+def test_a_lost_node_that_was_closed_before_says_both():
+    w = world()
+    w.caller("admin").post("pool/nodes/n1/cordon/")
+    b.listening(60)
+    b.ticked(b.later(61))
+    assert w.alice.get("pool/nodes/n1/").json()["why"].endswith("its work was taken back; cordoned: cordon by admin")
+
+
+def test_a_node_that_is_heard_of_is_lost_since_never():
+    w = world()
+    assert w.alice.get("pool/nodes/n1/").json()["lost_since"] is None
+
+
+def test_the_gpus_that_a_node_does_not_offer_are_told_with_the_reason():
+    w = world()
+    words = "gpu 4 GPU-n1-4 is left out: MIG mode is on"
+    pool.register("n1", {**b.description("n1"), "left_out": [words]}, b.NOON)
+    assert w.alice.get("pool/nodes/n1/").json()["left_out"] == [words]
+
+
+def test_an_agent_that_says_nothing_of_left_out_gpus_has_none():
+    w = world()
+    assert w.alice.get("pool/nodes/n1/").json()["left_out"] == []
+
+
+def test_words_on_left_out_gpus_that_are_too_long_are_cut_and_do_not_keep_the_node_out():
+    w = world()
+    pool.register("n1", {**b.description("n1"), "left_out": ["x" * 500] * 70}, b.NOON)
+    told = w.alice.get("pool/nodes/n1/").json()["left_out"]
+    assert (len(told), set(told)) == (64, {"x" * 400})
+
+
+@pytest.mark.parametrize("told", ["gpu 4", [4], {"gpu": 4}])
+def test_left_out_gpus_that_are_no_list_of_texts_are_refused(told):
+    world()
+    answer = pool.register("n1", {**b.description("n1"), "left_out": told}, b.NOON)
+    assert isinstance(answer, pool.NodeRefused)
+    assert "left_out must be a list of texts" in answer.message
 
 
 def test_an_open_node_has_no_reason_and_no_deadline():

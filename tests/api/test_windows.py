@@ -11,9 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduling.api.shapes.pool import WindowShape
-from scheduling.core.plan import Reason
 from scheduling.models import Event, Job, Window
-from scheduling.services.reasons import plain
 from tests import builders as b
 from tests.api.calls import error, problem, world
 
@@ -144,20 +142,6 @@ def test_nothing_that_tells_why_a_job_waits_names_a_window_of_another_project():
         w.alice.get("jobs/").json()["results"][0],
         w.alice.post("jobs/plan/", w.body()).json(),
     ):
-        assert "windows reserved and reserved close the GPUs" in seen["reasons"][0]["message"]
+        assert "2 windows reserved for others close the GPUs" in seen["reasons"][0]["message"]
         assert "demo" not in json.dumps(seen)
     assert b"demo" not in page.get(f"/jobs/{job}/").content
-
-
-@pytest.mark.parametrize(
-    ("message", "told"),
-    [
-        ("but window the closes the GPUs, until", "but window reserved closes the GPUs, until"),
-        ("5 windows (a, the, x and 2 more) close", "5 windows (a, reserved, reserved and 2 more) close"),
-        ("by windows x and the, the first of them", "by windows reserved and reserved, the first of them"),
-        ("closed to it by window x until 3", "closed to it by window reserved until 3"),
-        ("window x y closes the GPUs", "window x y closes the GPUs"),
-    ],
-)  # fmt: skip
-def test_a_reserved_window_is_unnamed_wherever_a_sentence_names_windows_and_nothing_else_is(message, told):
-    assert plain(Reason("CLOSED", message, (("window_from_ms", 1),)), ["the", "x"])["message"] == told

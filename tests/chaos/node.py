@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from tests.chaos.process import Directory, Process
 from tests.chaos.transfer import fetched, sent
 from workers.agent import messages as m
-from workers.agent.attempt import ALIVE, Held, Phase
+from workers.agent.attempt import Held
 from workers.agent.machine import Machine
 from workers.agent.messages import Failure, FailureKind, Saved
 from workers.agent.outcome import Exit
+from workers.agent.phase import ALIVE, Phase
 from workers.agent.statedir import Ref
 from workers.protocol import Timings
 
@@ -336,9 +337,12 @@ class Node:
 
         self.house.clock.after(command.deadline - self.house.clock.boot, look)
 
+    def _record(self, ref: Ref, stop: m.StopAsked) -> None:
+        on_disk = self.disk[ref]
+        on_disk.stop = dataclasses.replace(stop, events_offset=len(on_disk.events))
+
     def _do_askstop(self, command: m.AskStop) -> None:
-        on_disk = self.disk[command.ref]
-        on_disk.stop = dataclasses.replace(command.stop, events_offset=len(on_disk.events))
+        self._record(command.ref, command.stop)
         if command.ref in self.jobs:
             self.jobs[command.ref].term()
 
@@ -346,6 +350,8 @@ class Node:
         """The preempt file is removed; the signal can't be taken back."""
 
     def _do_kill(self, command: m.Kill) -> None:
+        if command.stop is not None and command.ref in self.disk:
+            self._record(command.ref, command.stop)
         if command.ref in self.jobs:
             self.jobs[command.ref].kill()
         elif (on_disk := self.disk.get(command.ref)) is not None and on_disk.born is None:

@@ -25,7 +25,7 @@ def nobody_plainly_ahead_is_passed_over(e: Evidence) -> Iterator[Violation]:
     """
     if e.table("window"):
         return
-    kept_for = {event.object_id for event in e.events if event.type == "nominated"}
+    kept_for = {event.object_id for event in e.events if event.type in ("nominated", "given_back")}
     stays = [stay for row in e.jobs.values() if _has_no_wishes(row) for stay in _stays(e, row)]
     for run in e.runs.values():
         at, taker = run.granted.at, e.jobs.get(run.job)

@@ -53,11 +53,13 @@ class Taste:
     silence: bool = False
     gangs_evict: bool = True
     urgent: bool = False
+    drift: bool = False  # GPUs of one model report memory that differs a little
     unsaved: bool = False  # queues whose jobs never leave without a checkpoint, and jobs that were asked in vain
 
 
 ROOMY = Taste(nodes=6, per_node=8, running=3)
 TIGHT = Taste(nodes=4, running=9)
+DRIFT = Taste(nodes=6, per_node=4, jobs=6, running=2, windows=False, drift=True)
 URGENT = Taste(nodes=5, running=12, families=False, nominations=False, windows=False, urgent=True)
 UNSAVED = Taste(nodes=4, jobs=8, running=12, families=False, windows=False, urgent=True, unsaved=True)
 
@@ -87,6 +89,7 @@ def a_pool(dice: Random, taste: Taste) -> Pool:
             odd = (GpuState.SUSPECT, GpuState.UNHEALTHY, GpuState.QUARANTINED, GpuState.RETIRED)
             health = some(dice, *odd) if rarely(dice, 20) else GpuState.HEALTHY
             memory = uniform if uniform else some(dice, *SIZES)
+            memory -= 361 * (len(boards) % 2) if taste.drift else 0
             model = some(dice, "A100", "A100", "H100")
             boards.append(Gpu(f"{name}/{index}", name, index, model, memory, group, health))
     return Pool(tuple(nodes), tuple(boards))

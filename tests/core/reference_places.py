@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from scheduling.core.lifecycle import GpuState
 from scheduling.core.policy import Policy
@@ -28,6 +29,11 @@ class Ground:
         members = Counter(gpu.nvlink_group_id for gpu in installed if gpu.nvlink_group_id is not None)
         self.group = {gpu.uuid: gpu.nvlink_group_id if members[gpu.nvlink_group_id] > 1 else None for gpu in installed}
         self.gpu = {gpu.uuid: gpu for gpu in installed}
+        sizes, self.memory = sorted({gpu.memory_mib for gpu in installed}), dict[str, int]()
+        while sizes:
+            alike = [size for size in sizes if size <= sizes[0] * 1.1]
+            self.memory |= {gpu.uuid: sizes[0] for gpu in installed if gpu.memory_mib in alike}
+            sizes = sizes[len(alike) :]
         self.order = sorted(self.gpu, key=self._canonical)
         self.place = {uuid: place for place, uuid in enumerate(self.order)}
         self.cells: dict[tuple[str, str | None], list[str]] = {}
@@ -39,7 +45,7 @@ class Ground:
 
     def _canonical(self, uuid: str) -> tuple[object, ...]:
         gpu, group = self.gpu[uuid], self.group[uuid]
-        return (self.rank[gpu.node], group is not None, group or "", gpu.memory_mib, gpu.index, uuid)
+        return (self.rank[gpu.node], group is not None, group or "", self.memory[uuid], gpu.index, uuid)
 
     def on(self, node: str, among: Collection[str], group: str | None = None) -> list[str]:
         """Those ``among`` these that are on the node (and in the group), in canonical order."""
@@ -126,15 +132,15 @@ def find(
 
 
 def tier(ground: Ground, gpus: Sequence[str], need: int) -> float:
-    """The smallest memory of which ``need`` of the GPUs are; infinite when sizes must be mixed."""
-    sizes = Counter(ground.gpu[uuid].memory_mib for uuid in gpus)
+    """The smallest memory class of which ``need`` of the GPUs are; infinite when classes must be mixed."""
+    sizes = Counter(ground.memory[uuid] for uuid in gpus)
     return min((float(size) for size, count in sizes.items() if count >= need), default=math.inf)
 
 
 def smallest(ground: Ground, gpus: Sequence[str], need: int) -> list[str]:
-    """``need`` of the GPUs of one cell: of the smallest one size that suffices, else mixed; lowest index first."""
+    """``need`` of the GPUs of one cell: of the smallest one class that suffices, else mixed; lowest index first."""
     size = tier(ground, gpus, need)
-    suited = [uuid for uuid in gpus if size in (ground.gpu[uuid].memory_mib, math.inf)]
+    suited = [uuid for uuid in gpus if size in (ground.memory[uuid], math.inf)]
     return sorted(suited, key=ground.place.__getitem__)[:need]
 
 
@@ -170,7 +176,7 @@ def _one_node(question: Question) -> Found | None:
         gpus = ground.on(node, question.able)
         if len(gpus) >= need:
             size = tier(ground, gpus, need)
-            suited = [uuid for uuid in gpus if size in (ground.gpu[uuid].memory_mib, math.inf)]
+            suited = [uuid for uuid in gpus if size in (ground.memory[uuid], math.inf)]
             chosen = Found(tuple(_largest_cells_first(question, suited)[:need]), (node,))
             options.append(((size, len(gpus), ground.rank[node]), chosen))
     return min(options, key=lambda option: option[0])[1] if options else None
@@ -201,6 +207,11 @@ def _span(question: Question) -> Found | None:
     ground, rest = question.ground, question.request.gpu_count
     left = {node: ground.on(node, question.able) for node in ground.nodes}
     left = {node: gpus for node, gpus in left.items() if gpus}
+    speed = {node: ground.node[node].network_bandwidth_gbps for node in left}
+    slowest = _slowest_at_best(
+        {node: len(gpus) for node, gpus in left.items()}, rest, lambda nodes: min(speed[node] for node in nodes)
+    )
+    left = {node: gpus for node, gpus in left.items() if speed[node] >= slowest}
     gpus: list[str] = []
     nodes: list[str] = []
     while rest > 0 and left:
@@ -214,6 +225,15 @@ def _span(question: Question) -> Found | None:
         gpus += taken
         rest -= len(taken)
     return Found(tuple(gpus), tuple(nodes)) if rest == 0 else None
+
+
+def _slowest_at_best(held: dict[str, int], need: int, slowest: Callable[[tuple[str, ...]], float]) -> float:
+    """The bandwidth of the slowest node where it is highest, of all the sets of the fewest places that hold enough."""
+    for count in range(1, len(held) + 1):
+        sets = [places for places in combinations(sorted(held), count) if sum(held[each] for each in places) >= need]
+        if sets:
+            return max(slowest(places) for places in sets)
+    return 0.0
 
 
 def best_rung(ground: Ground, request: ResourceRequest, policy: Policy, eligible: Collection[str]) -> str | None:
@@ -253,10 +273,10 @@ def _suits(question: Question, counts: dict[str, int]) -> bool:
 
 def _gang(question: Question, only: str | None) -> Found | None:
     ground, request = question.ground, question.request
-    sizes = sorted({gpu.memory_mib for gpu in ground.gpu.values() if gpu.memory_mib >= request.gpu_memory_min_mib})
+    sizes = sorted({ground.memory[uuid] for uuid in ground.gpu})
     passes = [[size] for size in sizes] if len(sizes) == 1 else [*([size] for size in sizes), sizes]
     for memory in passes:
-        able = frozenset(uuid for uuid in question.able if ground.gpu[uuid].memory_mib in memory)
+        able = frozenset(uuid for uuid in question.able if ground.memory[uuid] in memory)
         limited = Question(ground, request, question.policy, question.free, able)
         for rung in _rungs(request) if only is None else [only]:
             place = _on_rung(limited, rung)
@@ -270,6 +290,7 @@ def _on_rung(question: Question, rung: str) -> Found | None:
     if not suiting:
         return None
     ground, need, wanted = question.ground, question.request.gpus_per_node, question.request.node_count
+    remainder = question.request.remainder
     bandwidth = {name: node.network_bandwidth_gbps for name, node in ground.node.items()}
 
     def ok(counts: dict[str, int]) -> list[str]:
@@ -286,7 +307,9 @@ def _on_rung(question: Question, rung: str) -> Found | None:
 
         def preference(scope: tuple[str, dict[str, int]]) -> tuple[float, int, str]:
             name, counts = scope
-            bottleneck = sorted((bandwidth[node] for node in ok(counts)), reverse=True)[wanted - 1]
+            full = in_rack(ok(counts), counts)[:wanted]
+            rest = [bandwidth[node] for node, count in counts.items() if count >= remainder > 0 and node not in full]
+            bottleneck = min([bandwidth[node] for node in full] + ([max(rest)] if rest else []))
             return (-bottleneck, len(ok(counts)) - wanted, name)
 
         _, counts = min(suiting, key=preference)
@@ -295,6 +318,13 @@ def _on_rung(question: Question, rung: str) -> Found | None:
     racks: dict[str, list[str]] = {}
     for node in ok(counts):
         racks.setdefault(ground.node[node].rack_id, []).append(node)
+    slowest = _slowest_at_best(
+        {rack: len(inside) for rack, inside in racks.items()},
+        wanted,
+        lambda names: sorted((bandwidth[node] for rack in names for node in racks[rack]), reverse=True)[wanted - 1],
+    )
+    fast = {rack: [node for node in inside if bandwidth[node] >= slowest] for rack, inside in racks.items()}
+    racks = {rack: inside for rack, inside in fast.items() if inside}
     nodes = []
     while len(nodes) < wanted:
         rest = wanted - len(nodes)
@@ -314,7 +344,11 @@ def _filled(question: Question, nodes: list[str], counts: dict[str, int], group:
     if request.remainder:
         racks = {ground.node[node].rack_id for node in nodes}
         others = [node for node in counts if node not in nodes and counts[node] >= request.remainder]
-        last = min(others, key=lambda n: (ground.node[n].rack_id not in racks, counts[n], ground.rank[n]))
+        place = ground.node
+        last = min(
+            others,
+            key=lambda n: (place[n].rack_id not in racks, -place[n].network_bandwidth_gbps, counts[n], ground.rank[n]),
+        )
         parts.append((last, request.remainder))
     gpus = [uuid for node, need in parts for uuid in _on_node(question, node, need, group)]
     return Found(tuple(gpus), tuple(node for node, _ in parts))

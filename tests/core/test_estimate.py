@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scheduling.core.estimate import Estimate, estimate, latest, soonest
 from scheduling.core.explain import Explainer
 from scheduling.core.scheduler import Scheduler
@@ -30,7 +32,7 @@ def test_the_first_job_with_a_reservation_starts_when_it_begins():
 def test_a_reservation_behind_jobs_that_hold_none_is_no_promise():
     found = estimated("late", job("single", at=1), job("late", 2, at=2, level="Low"), running=busy())
     assert found is not None
-    assert (found.promised, found.rank, found.at - found.low) == (False, 2, HOUR_MS // 2)
+    assert (found.promised, found.rank, found.at - found.low) == (False, 2, HOUR_MS)
 
 
 def test_the_work_ahead_is_shared_out_over_the_pool():
@@ -42,3 +44,8 @@ def test_an_early_end_is_told_as_its_minute_down_and_a_late_one_up():
     assert [(soonest(ms), latest(ms)) for ms in (60_000, 60_001, 119_999)] == [
         (60_000, 60_000), (60_000, 120_000), (60_000, 120_000),
     ]  # fmt: skip
+
+
+def test_an_estimate_whose_middle_lies_outside_can_not_be_made():
+    with pytest.raises(ValueError, match="does not hold its middle"):
+        Estimate(at=9, low=10, high=11, rank=1, promised=False)

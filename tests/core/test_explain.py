@@ -197,9 +197,9 @@ def test_a_window_that_has_begun_is_told_with_its_end_and_offers_no_time_limit()
     )  # fmt: skip
 
 
-def message_of(plan, name: str = "1") -> str:
-    """The first reason of one job."""
-    return next(hold.reasons[0].message for hold in plan.holds if hold.job == name)
+def message_of(plan, name: str = "1", *, place: int = 0) -> str:
+    """The first reason of one job, or that of another place."""
+    return next(hold.reasons[place].message for hold in plan.holds if hold.job == name)
 
 
 def test_a_window_says_in_words_from_when_until_when():
@@ -284,6 +284,34 @@ def test_a_job_that_waits_for_its_victims_is_told_how_many_and_until_when():
 def test_a_job_that_may_evict_and_finds_nobody_is_told_so():
     plan = decide(world(loose(1), job("1", level="Critical"), running=[live("r", "n0/0", level="High")]))
     assert told(plan) == ["BUSY", "NO_VICTIMS"]
+    assert message_of(plan, place=1) == "It may evict others, but no job runs now that it may evict."
+
+
+def test_a_job_whose_victims_would_not_be_enough_is_told_how_much_they_hold():
+    running = [live("r", "n0/0", level="Low"), live("s", "n0/1", level="High")]
+    plan = decide(world(loose(2), job("1", 2, level="Critical"), running=running))
+    assert numbers_of(plan, "1", "NO_VICTIMS") == {"evictable": 1, "evictable_gpus": 1}
+    assert message_of(plan, place=1) == (
+        "It may evict others, but even without the one running job that it may evict, which holds 1 GPU, it would not "
+        "fit."
+    )
+
+
+def test_a_job_for_which_waiting_is_as_fast_is_told_until_when_and_how_long_its_victims_would_save():
+    running = [live("r", "n0/0", level="Low", ends=100)]
+    plan = decide(world(loose(1), job("1", level="Critical"), running=running))
+    assert numbers_of(plan, "1", "AS_SOON") == {"free_at_ms": 100_000, "would_evict": 1, "save_s": 120}
+    assert message_of(plan, place=1) == (
+        "It may evict others, but waiting is as fast: by the time limits of what runs, GPUs are free for it at 1 Jan "
+        "1970, 00:01:40 UTC, and 1 job that it would evict may take 2 min to save."
+    )
+
+
+def test_each_queue_is_told_of_the_jobs_that_its_own_rules_let_it_evict():
+    running = [live("r", "n0/0", level="Low", queue="eval"), live("s", "n0/1", level="High")]
+    urgent = [job("1", 2, level="Critical"), job("2", 2, level="Realtime", queue="inference")]
+    plan = decide(world(loose(2), *urgent, running=running))
+    assert [numbers_of(plan, name, "NO_VICTIMS")["evictable"] for name in ("1", "2")] == [1, 0]
 
 
 def test_a_job_without_a_partner_is_told_of_which_group():

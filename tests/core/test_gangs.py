@@ -11,6 +11,7 @@ from scheduling.core.policy import DEFAULT_POLICY, Backfill
 from scheduling.core.pool import Pool
 
 from .build import gang, gpus, groups, job, live, node, order_of, places_of, pool, promised, rule, world
+from .submitting import accepted
 
 
 def racked(*racks: str, size: int = 2, gbps: dict[str, float] | None = None, group: str | None = None) -> Pool:
@@ -45,6 +46,11 @@ def test_d17_the_remainder_lies_on_the_tightest_node_that_has_room():
     assert nodes_of(racked("r0", "r0", "r0", size=4), gang("1", 1, 4, remainder=1), running=running) == ("n0", "n1")
 
 
+def test_in_a_group_too_the_remainder_lies_in_the_rack_of_a_full_part_if_it_can():
+    the_pool, running = racked("r0", "r1", "r0", group="fabric"), [live("r", "n1/0")]
+    assert nodes_of(the_pool, gang("1", 1, 2, remainder=1), running=running) == ("n0", "n2")
+
+
 def test_d18_one_rack_comes_before_several():
     assert nodes_of(racked("r0", "r1", "r1"), gang("1", 2, 2)) == ("n1", "n2")
 
@@ -64,12 +70,47 @@ def test_d18_the_rack_with_the_better_bottleneck_comes_first():
     assert nodes_of(racked("r0", "r0", "r1", "r1", gbps=fast), gang("1", 2, 2)) == ("n2", "n3")
 
 
+@pytest.mark.parametrize(
+    ("racks", "gbps", "the_job", "nodes"),
+    [
+        (("r0", "r1", "r2"), (100.0, 400.0, 200.0), gang("1", 2, 2), ("n1", "n2")),
+        (("r0", "r0", "r1", "r2"), (100.0, 100.0, 200.0, 400.0), gang("1", 2, 2), ("n0", "n1")),
+        (
+            ("r0", "r0", "r1", "r1", "r2", "r3"),
+            (100.0, 400.0, 200.0, 200.0, 100.0, 400.0),
+            gang("1", 3, 2),
+            ("n1", "n2", "n3"),
+        ),
+        (("r0", "r0", "r1", "r1"), (100.0, 400.0, 400.0, 400.0), gang("1", 1, 2, remainder=1), ("n2", "n3")),
+        (("r0", "r1", "r2"), (100.0, 400.0, 200.0), gang("1", 1, 2, remainder=1), ("n1", "n2")),
+        (("r0", "r1", "r2"), (100.0, 400.0, 200.0), job("1", 3, allow_span=True), ("n1", "n2")),
+    ],
+    ids=["three racks", "one rack of slow nodes", "two racks of four", "remainder in one rack", "remainder", "spread"],
+)
+def test_d18_of_equally_few_racks_those_are_taken_whose_slowest_node_is_fastest(racks, gbps, the_job, nodes):
+    speeds = {f"n{place}": speed for place, speed in enumerate(gbps)}
+    assert sorted(nodes_of(racked(*racks, gbps=speeds), the_job)) == sorted(nodes)
+
+
 def test_d18_of_equally_fast_racks_the_one_with_fewest_spare_nodes_comes_first():
     assert nodes_of(racked("r0", "r0", "r0", "r1", "r1"), gang("1", 2, 2)) == ("n3", "n4")
 
 
 def test_d18_required_level_rack_is_hard():
     assert nodes_of(racked("r0", "r1"), gang("1", 2, 2, required_level="rack")) == ()
+
+
+@pytest.mark.parametrize(
+    ("level", "split", "nodes"), [(None, (2, 6, 0), ("n0", "n2")), ("rack", (1, 8, 4), ("n0", "n1"))]
+)
+def test_d17_a_count_is_split_evenly_over_racks_unless_one_rack_is_required(level, split, nodes):
+    racks = {"n0": "r0", "n1": "r0", "n2": "r1"}
+    the_pool = pool(
+        *(gpus(name, 4 if name == "n1" else 8) for name in racks), nodes=[node(n, rack=r) for n, r in racks.items()]
+    )
+    asked = accepted(gpu_count=12, required_level=level, the_pool=the_pool).request
+    assert (asked.node_count, asked.gpus_per_node, asked.remainder) == split
+    assert nodes_of(the_pool, replace(job("1"), request=asked)) == nodes
 
 
 def test_d18_required_level_nvlink_group_is_hard():
@@ -100,6 +141,18 @@ def test_a_gang_takes_the_smallest_sufficient_memory_on_all_nodes():
     sizes = {"n0": "80GB", "n1": "40GB", "n2": "40GB", "n3": "80GB"}
     the_pool = pool(*(gpus(name, 2, memory=memory) for name, memory in sizes.items()))
     assert nodes_of(the_pool, gang("1", 2, 2)) == ("n1", "n2")
+
+
+@pytest.mark.parametrize(
+    ("least", "nodes"), [("40GB", ("n1", "n2")), ("81560MiB", ("n3", "n2")), ("81921MiB", ())], ids=str
+)
+def test_a_gang_stays_in_one_rack_where_memory_differs_by_little_but_never_below_its_minimum(least, nodes):
+    sizes = {"n0": ("81559MiB", "r0"), "n1": ("81559MiB", "r1"), "n2": ("81920MiB", "r1"), "n3": ("81920MiB", "r0")}
+    the_pool = pool(
+        *(gpus(name, 2, memory=memory) for name, (memory, _) in sizes.items()),
+        nodes=[node(name, rack=rack, gbps=100.0 if name != "n0" else 50.0) for name, (_, rack) in sizes.items()],
+    )
+    assert nodes_of(the_pool, gang("1", 2, 2, memory=least)) == nodes
 
 
 def test_a_gang_mixes_memory_sizes_only_when_it_must():

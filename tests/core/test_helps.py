@@ -137,3 +137,23 @@ def test_a_gang_does_start_when_it_has_said_that_it_holds_out_no_more():
     starts = {now: decide(world(two_racks()["the_pool"], waiting, running=two_racks()["running"], now_ms=now)).starts
               for now in (34_999, 35_000)}  # fmt: skip
     assert [len(each) for each in starts.values()] == [0, 1]
+
+
+def test_a_change_is_judged_by_what_the_changed_job_would_hold_out_for():
+    nodes = [node("n0", rack="r0"), node("n1", rack="r1"), node("n2", rack="r2"), node("n3", rack="r2")]
+    the_pool = pool(*(gpus(f"n{n}", 1) for n in range(4)), nodes=nodes)
+    running = [live("r", "n2/0", ends=1_210), live("s", "n3/0", ends=1_210)]
+    waiting = gang("1", 3, 1, at=10, max_wait_for_level_s=600)
+    # Three nodes lie in no one rack, so they need not be waited for; two do in r2, and would hold out for that.
+    assert helps(waiting, the_pool=the_pool, running=running) == [("nodes_at_most", None)]
+    two, one = (gang("1", n, 1, at=10, max_wait_for_level_s=600) if n > 1 else job("1", at=10) for n in (2, 1))
+    assert [len(decide(world(the_pool, each, running=running)).starts) for each in (two, one)] == [0, 1]
+    scheduler, explainer = explained(waiting, the_pool=the_pool, running=running)
+    assert [each.value for each in explainer.helps(scheduler.waiting.by_id["1"])] == [1]
+
+
+def test_a_job_that_may_evict_and_would_fit_with_less_is_told_so_without_victims():
+    running = [live("high", "n0/0", level="High", granted_ms=0), live("low", "n1/0", level="Low", granted_ms=0)]
+    waiting = job("1", 3, level="Critical", rules=[rule("node", "In", "n0")])
+    scheduler, explainer = explained(waiting, the_pool=pool(gpus("n0", 3), gpus("n1", 1)), running=running)
+    assert [(each.name, each.value) for each in explainer.helps(scheduler.waiting.by_id["1"])] == [("gpus_at_most", 2)]

@@ -10,9 +10,9 @@ from scheduling.core.decide import decide
 from scheduling.core.lifecycle import JobState
 from scheduling.core.plan import Plan
 from scheduling.core.policy import DEFAULT_POLICY, Policy
-from scheduling.core.preemption import not_saved
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import LiveAttempt, Nomination
+from scheduling.core.spared import Spared
 
 from .build import NOW, gang, groups, job, live, loose, nominated, places_of, victims, world
 
@@ -141,7 +141,7 @@ def test_the_preemptor_can_be_told_how_many_of_its_victims_have_yet_to_save():
     spared = [low("a", "n0/0", asked_ms=ASKED), low("b", "n0/1", asked_ms=ASKED), low("c", "n0/2", queue="eval")]
     critical = job("critical", 3, level="Critical")
     scheduler = Scheduler(world(loose(3), critical, running=spared, policy=careful("merge")))
-    reason = not_saved(scheduler, scheduler.described(critical))
+    reason = Spared(scheduler).reason(scheduler.described(critical), None)
     assert (reason.code, reason.numbers) == ("NOT_SAVED", (("unsaved", 2), ("victim", "a")))
     assert "2 jobs that it may evict did not save in the time given" in reason.message
 
@@ -149,4 +149,4 @@ def test_the_preemptor_can_be_told_how_many_of_its_victims_have_yet_to_save():
 def test_a_preemptor_whose_victims_all_may_be_asked_is_told_nothing_of_saving():
     critical = job("critical", level="Critical")
     scheduler = Scheduler(world(loose(1), critical, running=[low("a", "n0/0", asked_ms=ASKED)]))
-    assert not_saved(scheduler, scheduler.described(critical)) is None
+    assert Spared(scheduler).reason(scheduler.described(critical), None).code == "NO_VICTIMS"

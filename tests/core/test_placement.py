@@ -9,6 +9,7 @@ import pytest
 from scheduling.core.decide import decide
 from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.pool import Pool
+from scheduling.core.preference import memory_classes
 
 from .build import (
     codes_of,
@@ -141,6 +142,30 @@ def test_a_job_of_one_node_never_spans_two():
 def test_memory_sizes_are_mixed_only_when_no_single_size_suffices():
     the_pool = pool(gpus("n0", 1, memory="40GB"), gpus("n0", 2, memory="80GB", first=1))
     assert placed(the_pool, job("1", 2)) == {"1": ["n0/1", "n0/2"]}
+
+
+def test_gpus_whose_memory_differs_by_little_are_taken_as_one_size():
+    the_pool = pool(*(gpus("n0", 1, memory=f"{mib}MiB", first=n) for n, mib in enumerate((81920, 81559, 81559))))
+    assert placed(the_pool, job("1", 2)) == {"1": ["n0/0", "n0/1"]}
+
+
+def test_the_minimum_of_memory_is_exact_among_gpus_whose_memory_differs_by_little():
+    the_pool = pool(*(gpus("n0", 1, memory=f"{mib}MiB", first=n) for n, mib in enumerate((81559, 81559, 81920))))
+    assert placed(the_pool, job("1", memory="81560MiB")) == {"1": ["n0/2"]}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "classes"),
+    [
+        ((81_559, 81_920, 40_960), (81_559, 81_559, 40_960)),
+        ((46_068, 49_140), (46_068, 46_068)),
+        ((40_960, 49_140), (40_960, 49_140)),
+        ((1000, 1090, 1101, 1190, 1300), (1000, 1000, 1101, 1101, 1300)),
+        ((0, 1), (0, 1)),
+    ],
+)
+def test_memory_within_a_tenth_of_the_smallest_of_its_class_is_of_one_class(sizes, classes):
+    assert memory_classes(sizes) == dict(zip(sizes, classes, strict=True))
 
 
 def test_memory_sizes_are_mixed_when_they_must_be():

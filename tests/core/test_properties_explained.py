@@ -103,6 +103,7 @@ CODES = (
     "PARTNER_LEAVES",
     "PREEMPTING",
     "NO_VICTIMS",
+    "AS_SOON",
     "NOT_SAVED",
     "UNHEALTHY_CAPACITY",
     "NOT_BEFORE",

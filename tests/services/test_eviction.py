@@ -245,7 +245,8 @@ def test_the_share_page_and_rest_tell_what_was_given_back_by_project_and_cause()
     world.evicted()
     world.leaves(160)
     found = share.share(world.who["bob"], b.later(161))["lost"]
-    assert found == [{"project": "alpha", "cause": "preempt", "gpu_hours": round(4 * 160 / 3600, 4), "attempts": 1}]
+    assert found == [{"project": "alpha", "cause": "preempt", "gpu_hours": round(4 * 160 / 3600, 4), "attempts": 1,
+                      "in_vain": 0}]  # fmt: skip
     assert share_words.lost_words(found)[0]["words"] == "preempted for jobs of higher priority"
     assert share.share(world.who["bob"], b.later(161 + 31 * 86_400))["lost"] == []
 

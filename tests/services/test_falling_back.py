@@ -125,7 +125,7 @@ def test_the_timeline_says_which_and_why():
         "before, at step 3"
     )
     requeued = Event.objects.filter(type="requeued", object_id=life.job).order_by("-id")[0]
-    assert requeued.message.endswith("will resume from the earlier checkpoint at step 3")
+    assert requeued.message.endswith("will resume from the earlier checkpoint at step 3 of 2 Mar 2026, 12:00:01 UTC")
 
 
 def test_after_two_more_it_starts_from_the_beginning():

@@ -11,6 +11,7 @@ import pytest
 from scheduling.models import Allocation, Attempt, AttemptNode, Event, Job
 from scheduling.services import jobs, pool
 from scheduling.services.pool import NodeRefused
+from scheduling.store.queries import jobs as queries
 from tests import builders as b
 from tests.remembered import Remembered
 
@@ -202,6 +203,26 @@ def test_a_node_that_fails_stops_the_others_within_ten_seconds():
     gang.ends("n1", "PREEMPTED", why="peer", detail="unconfirmed")
     job = gang.row()
     assert (job.state, job.outcome, job.exit_code, job.error) == ("FAILED", "FAILED", 1, "n2: exit code 1")
+
+
+def test_the_exit_code_of_a_job_on_several_nodes_is_that_of_the_rank_whose_failure_ended_it():
+    gang = two()
+    gang.ends("n2", "FAILED", error="exit code 3", exit_code=3)
+    gang.ends("n1", "PREEMPTED", why="peer", exit_code=143)
+    assert codes(gang) == {"job": 3, "attempt": 3}
+
+
+def test_the_exit_code_of_a_job_that_succeeded_on_all_its_nodes_is_0():
+    gang = two()
+    gang.ends("n1")
+    gang.ends("n2")
+    assert codes(gang) == {"job": 0, "attempt": 0}
+
+
+def codes(gang: Gang) -> dict[str, Any]:
+    """The exit codes that REST tells."""
+    row = queries.full(Job.objects.filter(pk=gang.job)).get()
+    return {"job": queries.as_dict(row)["exit_code"], "attempt": queries.attempts(row)[-1]["exit_code"]}
 
 
 def test_a_node_that_stays_longer_is_told_to_kill():

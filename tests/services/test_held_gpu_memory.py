@@ -26,7 +26,7 @@ def ended(*, left: str = "", survivors: tuple[int, ...] = (), outcome: Outcome =
     clean = not left and not survivors
     exited = Exited(Ref(run.attempt, int(run.epoch)), Exit(0, clean=clean, left=left, survivors=survivors), Facts())
     said = final_report(exited.ref, Ending(outcome), exited=exited, stop=None, artifacts=(), checkpoint=None)
-    more = {name: said[name] for name in ("detail", "gpus_clean") if name in said}
+    more = {name: said[name] for name in ("detail", "gpus_clean", "gpus_held") if name in said}
     b.finished(run, str(outcome), now=b.later(5), **more)
     return run
 
@@ -65,6 +65,13 @@ def test_a_gpu_that_still_holds_it_fails_its_test_and_returns_by_a_later_one():
     for n in range(3):
         report(at=710 + 10 * n)
     assert state() == "HEALTHY"
+
+
+def test_words_that_sound_like_held_memory_are_not_taken_for_it():
+    lab = b.lab()
+    run = b.running(lab.who["alice"], lab.models)
+    b.finished(run, now=b.later(5), gpus_clean=False, detail=f"not free after its job: {HELD}")
+    assert returns(0, start=10) == "QUARANTINED"
 
 
 def test_a_process_that_cannot_be_killed_still_needs_a_reboot():

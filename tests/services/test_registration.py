@@ -135,6 +135,14 @@ def test_a_bad_report_is_answered_and_changes_nothing(report):
     assert Job.objects.get(pk=run.job).state == "RUNNING"
 
 
+@pytest.mark.parametrize(("sent", "said"), [(None, "null"), ([True], "[true]"), ("x", "'x'")])
+def test_a_bad_report_says_what_was_sent_in_the_words_of_json(sent, said):
+    run = running()
+    report = {"attempt": run.attempt, "epoch": run.epoch, "type": "logs", "offset": sent, "text": ""}
+    answer = b.beat(reports=[report])["answers"][0]
+    assert answer["message"] == f"logs: {said} is not a whole number from 0"
+
+
 def test_an_artifact_that_the_attempt_did_not_commit_cannot_be_its_output():
     run = running()
     answer = b.finished(run, artifacts=["5f0f7f0e-0000-4000-8000-000000000000"])

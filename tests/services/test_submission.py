@@ -230,7 +230,9 @@ def test_models_that_are_no_list_are_told_how_many_there_may_be(who, given):
     [
         ({"gpu_count": 99, "node_count": -2, "max_duration": "30x"}, ["gpu_count", "node_count", "max_duration"]),
         ({"gpu_count": "99", "gpu_per_node": "x"}, ["gpu_count", "gpu_per_node"]),
-        ({"gpu_count": "x", "node_count": 99}, ["node_count", "gpu_count"]),
+        ({"gpu_count": "x", "node_count": 99}, ["gpu_count", "node_count"]),
+        ({"gpu_count": None, "node_count": 99}, ["gpu_count", "node_count"]),
+        ({"gpu_count": 99, "gpus_per_node": "x"}, ["gpu_count", "gpus_per_node"]),
         ({"gpu_count": 2, "node_count": -2}, ["node_count"]),
         ({"gpu_count": -1, "node_count": -2}, ["gpu_count", "node_count"]),
     ],

@@ -50,6 +50,7 @@ def test_an_end_with_a_refused_checkpoint_keeps_its_cause_and_resumes_from_the_o
     life.ends("PREEMPTED", why="preempt", error=f"its checkpoint was refused: {LINK}", detail="checkpoint refused")
     assert said(life, "attempt_ended") == [
         f"attempt 1 ended: PREEMPTED (its GPUs were needed; its checkpoint was refused: {LINK})"
+        "; 16 min 40 s on 2 GPUs (0.56 GPU-hours) are lost and given back"
     ]
     assert life.begins_with() == (saved, 7)
 

@@ -69,6 +69,12 @@ def test_another_policy_turns_the_order_of_the_queue(who, busy):
     assert starts(found) == {busy["first"]: (7200, 3600), busy["second"]: (3600, 7200)}
 
 
+def test_levels_that_are_changed_rank_what_waits_already(who, busy):
+    low = b.submitted(who["alice"], b.merge_body(busy["models"], gpu_count=4, priority="Low"), now=b.later(3))
+    levels = {"Critical": 4, "High": 3, "Normal": 1, "Low": 2}
+    assert starts(played({"policy": {"queues": {"merge": {"levels": levels}}}}, who))[low] == (10_800, 3600)
+
+
 def test_a_node_that_fails_puts_everything_off_until_it_is_back(who, busy):
     found = played({"faults": [{"node": "n1", "after_s": 600, "back_after_s": 1200}]}, who)
     assert found.after.interrupted == 1

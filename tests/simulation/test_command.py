@@ -13,6 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scheduling.management.commands.simulate import Command
+from scheduling.simulation.report import NO_WINDOW
 
 ROOT = Path(__file__).parent.parent.parent
 PHILLY = ROOT / "tests" / "data" / "philly_excerpt_jobs.csv"
@@ -60,7 +61,7 @@ def test_where_no_job_is_rejected_the_table_gives_no_reason():
 
 def test_the_jobs_that_run_beyond_their_walltime_are_told_beside_the_table_and_in_the_object(tmp_path):
     path, err = tmp_path / "jobs.csv", io.StringIO()
-    path.write_text("job_id,submit_s,duration_s,gpus,req_walltime_s\na,0,100,1,50\nb,0,10,1,20\n")
+    path.write_text("job_id,submit_s,duration_s,gpus,req_walltime_s\na,0,100,1,50\nb,1,10,1,20\n")
     call_command("simulate", "--nodes=1x1", f"--jobs={path}", "--estimates=requested", stdout=io.StringIO(), stderr=err)
     note = (
         "1 job ran longer than req_walltime_s says: it runs on to its recorded end, "
@@ -77,6 +78,25 @@ def test_what_is_wrong_with_the_jobs_names_the_argument_once(name, tmp_path):
     with pytest.raises(CommandError) as wrong:
         printed(jobs=path)
     assert str(wrong.value).replace(name, "FILE").startswith("--jobs: FILE, line 1, column 'zzz' is unknown")
+
+
+@pytest.mark.parametrize("walltime", ["", "0"])
+def test_a_job_without_a_walltime_to_go_by_names_the_argument(walltime, tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"job_id,submit_s,duration_s,gpus,req_walltime_s\na,0,1,1,{walltime}\n")
+    with pytest.raises(CommandError, match=r"^--jobs: jobs\.csv, line 2, column req_walltime_s: is "):
+        printed("--estimates=requested", jobs=path)
+
+
+def test_where_all_jobs_come_at_once_there_is_no_window_and_a_note_says_so(tmp_path):
+    path, err = tmp_path / "jobs.csv", io.StringIO()
+    path.write_text("job_id,submit_s,duration_s,gpus\na,5,10,1\nb,5,10,1\n")
+    out = io.StringIO()
+    call_command("simulate", "--nodes=1x1", f"--jobs={path}", stdout=out, stderr=err)
+    found = json.loads(printed("--json", nodes="1x1", jobs=path))
+    line = next(line for line in out.getvalue().splitlines() if line.startswith("util_window"))
+    assert (line.split()[1], found["util_window"], err.getvalue()) == ("n/a", 0.0, f"note: {NO_WINDOW}\n")
+    assert found["details"]["notes"] == [NO_WINDOW]
 
 
 def test_two_runs_happen_alike():
@@ -123,7 +143,8 @@ def test_the_table_says_how_many_rows_are_no_jobs_and_why(tmp_path):
 def test_what_of_the_input_changes_nothing_is_said_beside_the_table_and_in_the_object(tmp_path):
     jobs, policy = tmp_path / "jobs.csv", tmp_path / "policy.json"
     jobs.write_text(ALL_SAID)
-    policy.write_text(json.dumps({"project_weights": {"alhpa": 2}, "queues": {"merge": {"grace_s": 4}}}))
+    policy.write_text(json.dumps({"half_life_s": 604800, "project_weights": {"alhpa": 2},
+                                  "queues": {"merge": {"grace_s": 4}}}))  # fmt: skip
     err = io.StringIO()
     call_command("simulate", "--nodes=8x2", f"--jobs={jobs}", f"--policy={policy}", stdout=io.StringIO(), stderr=err)
     notes = json.loads(printed("--json", f"--policy={policy}", nodes="8x2", jobs=jobs))["details"]["notes"]
@@ -137,6 +158,7 @@ def test_what_of_the_input_changes_nothing_is_said_beside_the_table_and_in_the_o
         "the column class is not used: all jobs are Normal (--classes none)",
         "the columns cpus, status are not used: only GPUs are counted, and jobs run for duration_s",
         "the column req_walltime_s is not used: it is for --estimates requested",
+        "half_life_s of the policy is 604800 already: it changes nothing",
         "project_weights of the policy names 'alhpa' (did you mean 'alpha'?), which is no project of the jobs: it "
         "changes nothing",
         "queues.merge.grace_s of the policy changes nothing here: evicted jobs save for --save-s",

@@ -73,7 +73,7 @@ def test_how_many_jobs_run_beyond_their_walltime_is_said(walltimes, words):
 
 def test_a_job_without_a_walltime_is_refused_when_walltimes_are_to_be_used():
     with pytest.raises(
-        QueueingError, match=r"jobs\.csv, line 2, column req_walltime_s: is empty.*use --estimates oracle"
+        QueueingError, match=r"^--jobs: jobs\.csv, line 2, column req_walltime_s: is empty.*use --estimates oracle"
     ):
         queued(job(), estimates="requested")
 

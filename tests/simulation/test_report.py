@@ -45,6 +45,13 @@ def test_the_utilisation_is_the_busy_share_of_the_window():
     assert figures(job("a", 0, 0, 1, 1)).figures["util_window"] == 0.75
 
 
+def test_without_a_window_there_is_no_utilisation_and_its_number_in_the_object_is_0():
+    found = report(
+        Outcome((job("a", 0, 0, 1, 1),), (), 0, 0, gpus=2, busy_gpu_ms=0, window_ms=0, share_error=0, cycles=1)
+    )
+    assert (found.figures["util_window"], found.as_json()["util_window"]) == (None, 0.0)
+
+
 def test_rejected_jobs_are_counted_apart_and_in_no_other_figure():
     found = figures(job("a", 0, 0, 1, 1), job("big", 0, None, None, 9, fate=Fate.REJECTED)).figures
     assert (found["jobs"], found["rejected"], found["mean_wait_s"]) == (1, 1, 0)

@@ -129,7 +129,7 @@ def test_windows_are_loaded_until_they_end(world):
                                       project=Project.objects.get(name="beta"))  # fmt: skip
     window.nodes.add(Node.objects.get(name="n1"))
     assert load.snapshot(b.later(599)).windows == (
-        Window("move", ("n1",), to_ms(b.later(60)), to_ms(b.later(600)), "beta"),
+        Window("reserved", ("n1",), to_ms(b.later(60)), to_ms(b.later(600)), "beta"),
     )
     assert load.snapshot(b.later(600)).windows == ()
 

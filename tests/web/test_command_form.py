@@ -144,7 +144,7 @@ def test_what_was_typed_is_still_there_after_an_error(lab):
         program="a <b>\n'c", reads="lines", env="A=<1>", torchrun="on", gpu_count="0", done_file="d", files="gone")
     ))  # fmt: skip
     for kept in ("a &lt;b&gt;\n&#x27;c</textarea>", "A=&lt;1&gt;</textarea>", 'value="lines" checked', 'value="d"',
-                 '<option value="gone" selected>', 'name="torchrun" checked'):  # fmt: skip
+                 '<option selected>gone', 'name="torchrun" checked'):  # fmt: skip
         assert kept in html
 
 
@@ -251,3 +251,11 @@ def test_gpus_that_nothing_has_are_named_though_the_nodes_can_not_be_read():
     html = text(response)
     assert "3 things to mend" in html
     assert "at most 4" in beside(html, "gpu_count")
+
+
+def test_of_lines_all_that_is_wrong_is_told_at_once_whether_they_could_be_read_or_not(lab):
+    said = refused("env", env="LR 0.1\nPATH=/x\n1A=2\nLR=0.1\nLR=0.2")
+    wanted = ("'LR 0.1' is not", "LR is there twice", "PATH can't be set", "'1A' can't name a variable")
+    assert [words for words in wanted if words not in said] == []
+    said = refused("inputs", env="LR 0.1", inputs="base\na/b=a\nc=gone")
+    assert [words for words in ("'base' is not", "'a/b' can't name an input", "'gone'") if words not in said] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.models import Gpu
-from scheduling.services import health
+from scheduling.services import health, pool
 from tests import builders as b
 from tests.services.sick_gpus import ERROR, HOT, HUNG, fails, report
 from tests.web.pages import browser, text
@@ -119,3 +119,18 @@ def test_the_jobs_page_says_that_its_gpu_was_failing(who):
 def test_an_operators_word_for_a_retired_gpu_is_on_the_page(who):
     health.operate("GPU-n1-2", "retire", who["admin"], b.later(1))
     assert "taken out of the pool (admin)" in page()
+
+
+@pytest.mark.parametrize("path", ["/", "/nodes/n1/"])
+def test_a_gpu_that_is_left_out_is_told_on_the_board_and_on_its_nodes_page(who, path):
+    words = "gpu 4 GPU-n1-4 is left out: MIG mode is on"
+    pool.register("n1", {**b.description("n1"), "left_out": [words]}, b.NOON)
+    assert '<span class="tag warn">left out</span> GPU 4 GPU-n1-4: MIG mode is on</p>' in page(path)
+
+
+def test_the_page_of_a_lost_node_says_since_when_it_is_not_heard_of(who):
+    b.listening(60)
+    b.ticked(b.later(61))
+    html = page()
+    assert "n1 is lost: 4 of 4 GPUs healthy" in html
+    assert 'its work was taken back; its last word came <time datetime="2026-03-02T12:00:00+00:00"' in html

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from workers.agent.final_report import final_report
@@ -30,42 +30,20 @@ from workers.agent.messages import (
     StoreFinished,
     Tailed,
 )
+from workers.agent.meter import Moved
 from workers.agent.outcome import DISK_QUOTA, Ending, Facts
+from workers.agent.phase import ALIVE, MOVING, WIRE, Phase
 from workers.agent.release import Release
 from workers.agent.statedir import Ref
+from workers.agent.telling import with_report
 from workers.agent.time_limit import limits
+from workers.agent.unread import report_of
+from workers.agent.upload_limit import given_up, upload_until
 from workers.agent.verdict import verdict
 from workers.protocol import Answer, Launch, Meeting, Outcome
 
-MAX_QUEUE = 2000
-
-
-class Phase(StrEnum):
-    """Where it stands. ``READY``: it waits for its parts on other nodes; ``STARTING``: the keeper was told;
-    ``FINISHED``: only its report is left to deliver."""
-
-    CLAIMING = "claiming"
-    PREPARING = "preparing"
-    READY = "ready"
-    STARTING = "starting"
-    RUNNING = "running"
-    PUBLISHING = "publishing"
-    FINISHED = "finished"
-
-
-ALIVE = (Phase.STARTING, Phase.RUNNING)
-# What ends here when the server is out of reach for too long: others may be told that it runs, or to wait for it.
-LEASED = (Phase.READY, *ALIVE)
 # Of these a later run may go on from a checkpoint, so the one under way is waited for.
 _MAY_RESUME = (Outcome.PREEMPTED, Outcome.TIMED_OUT, Outcome.FAILED, Outcome.OOM)
-_WIRE = {
-    Phase.PREPARING: "claimed",
-    Phase.READY: "claimed",
-    Phase.STARTING: "claimed",
-    Phase.RUNNING: "running",
-    Phase.PUBLISHING: "uploading",
-    Phase.FINISHED: "finished",
-}
 
 
 @dataclass(slots=True)
@@ -77,6 +55,7 @@ class Held:
     ``declared``: it has declared a checkpoint, so it knows how to save.
     ``port`` is kept for its ranks to meet at, on the first of several nodes while it is ready.
     ``release``: it has ended, and its GPUs are looked at until they are free; ``unproved``: they did not answer.
+    ``moved``: how far the newest move of its files is; ``upload_until``: then its checkpoint's upload is given up.
     """
 
     ref: Ref
@@ -104,20 +83,20 @@ class Held:
     port: int = 0
     release: Release | None = None
     unproved: bool = False
+    moved: Moved | None = None
+    upload_until: float = math.inf
 
     @property
     def wire_state(self) -> str:
         """Its state in a heartbeat."""
         if self.phase in ALIVE and (self.stop is not None or self.killed):
             return "stopping"
-        return _WIRE[self.phase]
+        return WIRE[self.phase]
 
     @property
     def first(self) -> bool:
         """Whether it is the only part, or that of rank 0: the one whose progress and checkpoints are the job's."""
         return self.launch is None or self.launch["node_rank"] == 0
-
-    # ------------------------------------------------------------ its start
 
     def prepared(self) -> list[Command]:
         """All that it needs lies in place: it starts, or is ready to start with its other parts."""
@@ -176,16 +155,22 @@ class Held:
         self.spared = True
         return [Spare(self.ref)]
 
-    def kill(self, why: str, now: float) -> list[Command]:
-        """End it now. One that was not asked before, or was let run on since, counts as asked for ``why``."""
+    def kill(self, why: str, now: float, kill_s: float) -> list[Command]:
+        """End it now. One that was not asked before, or was let run on since, counts as asked for ``why``.
+
+        Once it has ended, the upload of its checkpoint is given so much longer as :mod:`upload_limit` says.
+        """
+        if self.phase is Phase.PUBLISHING:
+            return self._hurry(why, now, kill_s)
         if self.phase not in ALIVE:
             return self.ask_stop(why, now, kill_at=now)
         if self.killed:
             return []
         self.killed = True
-        if self.stop is None or self.spared:
-            self.stop, self.spared = StopAsked(why, now, now), False
-        return [Kill(self.ref)]
+        if self.stop is not None and not self.spared:
+            return [Kill(self.ref)]
+        self.stop, self.spared = StopAsked(why, now, now), False
+        return [Kill(self.ref, self.stop)]
 
     def drop(self) -> list[Command]:
         """The server wants nothing more of it: gone at once, or as soon as its processes are."""
@@ -208,6 +193,8 @@ class Held:
     def due(self, kill_s: float) -> list[float]:
         """The times at which :meth:`pass_time` may have something to do."""
         times = [self.release.look_at] if self.release is not None else []
+        if self.phase is Phase.PUBLISHING:
+            times.append(self.upload_until)
         if self.phase in ALIVE and not self.killed:
             limit = self._limits(kill_s)
             if limit is not None:
@@ -220,14 +207,16 @@ class Held:
         """Enforce the grace and the time limit at ``now``; ``kill_s`` is what a job has at least after a signal."""
         if self.release is not None and self.launch is not None and self.release.looking(now):
             return [LookAtGpus(self.ref, tuple(self.launch["gpus"]))]
+        if self.ending is not None and self.phase is Phase.PUBLISHING and now >= self.upload_until:
+            return self._give_up(self.ending)
         if self.phase not in ALIVE or self.killed:
             return []
         limit = self._limits(kill_s)
         if limit is not None and now >= limit[1]:
-            return self.kill("time_limit", now)
+            return self.kill("time_limit", now, kill_s)
         asked = self.stop if not self.spared else None
         if asked is not None and asked.kill_at is not None and now >= asked.kill_at:
-            return self.kill(asked.why, now)
+            return self.kill(asked.why, now, kill_s)
         if limit is not None and now >= limit[0] and asked is None:
             return self.ask_stop("time_limit", now, kill_at=limit[1])
         return []
@@ -245,6 +234,8 @@ class Held:
             return [Drop(self.ref)]
         self.exited = event
         self.phase = Phase.PUBLISHING
+        for report in report_of(event.facts.bad_lines, event.facts.first_bad):
+            self.add(report)
         if free_within_s is None or self.launch is None or not self.launch["gpus"] or not event.exit.clean:
             return self._judge(event)
         self.release = Release.begun(now, free_within_s)
@@ -283,6 +274,25 @@ class Held:
             )
         ]  # fmt: skip
 
+    def _hurry(self, why: str, now: float, kill_s: float) -> list[Command]:
+        """The server waits no longer for its checkpoint: only so much more time is left for its upload."""
+        if self.ending is None or self.ending.outputs:
+            return []
+        self.upload_until = min(self.upload_until, upload_until(why, now, kill_s))
+        return self._give_up(self.ending) if now >= self.upload_until else []
+
+    def _give_up(self, ending: Ending) -> list[Command]:
+        """Its checkpoint is not in the store in time: it ends without, and a later run goes on from the one before."""
+        self.closing = False
+        return [Abort(self.ref), *self.finish(given_up(ending, self.moved))]
+
+    def take_moved(self, event: Moved) -> list[Command]:
+        """So far its files have been moved."""
+        self.moved = event
+        if self.phase in MOVING:
+            self.add(event.report())
+        return []
+
     # ------------------------------------------------------------ checkpoints on the way
 
     def save(self, saved: Saved) -> list[Command]:
@@ -314,35 +324,28 @@ class Held:
         """It has filled its share of the disk: it is ended, before others can't write."""
         if self.phase not in ALIVE or self.killed:
             return []
-        self.over, self.stop, self.spared = event, StopAsked(DISK_QUOTA, now, now), False
-        return self.kill(DISK_QUOTA, now)
+        self.over, self.killed, self.spared = event, True, False
+        self.stop = StopAsked(DISK_QUOTA, now, now)
+        return [Kill(self.ref, self.stop)]
 
     def finish(
         self, ending: Ending, *, artifacts: tuple[str, ...] = (), checkpoint: str | None = None
     ) -> list[Command]:
         """Its final report is written down, to be delivered once the log is."""
         self.phase = Phase.FINISHED
-        report = final_report(
+        self.report = final_report(
             self.ref, ending, exited=self.exited, stop=self.stop, artifacts=artifacts, checkpoint=checkpoint
         )
-        self.report = report
         if self.exited is None:
             self.log_done = True
-        commands: list[Command] = [StoreFinished(self.ref, report)]
         self._queue_report()
-        return commands
+        return [StoreFinished(self.ref, self.report)]
 
     # ------------------------------------------------------------ what is to be told
 
     def add(self, report: dict[str, Any]) -> None:
-        """``report`` will be told; a newer progress replaces the one before it."""
-        if report["type"] in ("progress", "ready"):
-            self.queue = [r for r in self.queue if r["type"] != report["type"]]
-        self.queue.append({"attempt": self.ref.attempt, "epoch": self.ref.epoch, **report})
-        if len(self.queue) > MAX_QUEUE:
-            oldest = next((i for i, r in enumerate(self.queue) if r["type"] == "metric"), None)
-            if oldest is not None:
-                del self.queue[oldest]
+        """``report`` will be told, as :func:`with_report` has it."""
+        self.queue = with_report(self.queue, {"attempt": self.ref.attempt, "epoch": self.ref.epoch, **report})
 
     def tailed(self, event: Tailed) -> list[Command]:
         """Take in news from its files. Progress and metrics are rank 0's alone: others would tell the same again."""

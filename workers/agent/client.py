@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 from urllib.parse import quote
@@ -126,19 +126,36 @@ class Api:
         A server that ignores the range starts at 0.
         """
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={offset}-"} if offset else {})}
+        with self._streamed("GET", path, params={"epoch": epoch}, headers=headers) as reply:
+            yield (offset if reply.status_code == 206 else 0), reply.iter_raw()  # as they come: a cut leaves these
+
+    @contextmanager
+    def _streamed(self, method: str, path: str, **what: Any) -> Iterator[httpx.Response]:
         try:
-            with self.http.stream(
-                "GET", path, params={"epoch": epoch}, headers=headers, timeout=TRANSFER_S
-            ) as reply:  # fmt: skip
+            with self.http.stream(method, path, timeout=TRANSFER_S, **what) as reply:
                 if reply.is_error or reply.is_redirect:
                     reply.read()
                     raise CallFailed(refusal(reply))
-                yield (
-                    (offset if reply.status_code == 206 else 0),
-                    reply.iter_raw(),
-                )  # as they come: what a cut leaves is kept
+                yield reply
         except httpx.TransportError as problem:
             raise CallFailed(classify(problem)) from problem
+
+    def read_bundle(
+        self, attempt: str, artifact: str, *, epoch: int, paths: Sequence[str]
+    ) -> tuple[bytes, Failure | None]:
+        """The bundle of those files of an artifact, as much of it as came, and what cut it off (None: nothing)."""
+        where = f"attempts/{_part(attempt)}/inputs/{_part(artifact)}/bundle/"
+        asked = {"epoch": epoch, "paths": list(paths)}
+        came = bytearray()
+        try:
+            with self._streamed("POST", where, json=asked, headers={"Accept-Encoding": "identity"}) as reply:
+                for block in reply.iter_raw():
+                    came += block
+        except CallFailed as problem:
+            if not came:
+                raise
+            return bytes(came), problem.failure
+        return bytes(came), None
 
     @staticmethod
     def input_path(attempt: str, artifact: str, path: str) -> str:
@@ -156,6 +173,12 @@ class Api:
         return self.call(
             "PUT", where, content=part, params={"offset": offset}, headers=headers, timeout_s=TRANSFER_S
         )  # fmt: skip
+
+    def put_bundle(self, attempt: str, upload: str, *, epoch: int, content: bytes) -> dict[str, Any]:
+        """Send many small files at once: all of them are there then, or none of this bundle."""
+        where = f"attempts/{_part(attempt)}/artifacts/{_part(upload)}/bundle/"
+        headers = {"X-EMEP-Epoch": str(epoch), "Content-Type": "application/octet-stream"}
+        return self.call("POST", where, content=content, headers=headers, timeout_s=TRANSFER_S)
 
     def commit_artifact(self, attempt: str, upload: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Close an upload: ``{artifact, digest}``."""

@@ -9,8 +9,6 @@ from workers.agent.outcome import Ending, Exit
 from workers.agent.statedir import Ref
 from workers.protocol import Outcome
 
-# Of such GPUs the server asks for a test alone: memory comes free without a reboot.
-NOT_FREE = "not free after its job: "
 # These speak for themselves, whatever had been asked.
 _BY_ITSELF = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.OOM)
 
@@ -31,14 +29,15 @@ def final_report(
     }  # fmt: skip
     if end is not None and not end.clean:
         report["gpus_clean"] = False
+        report["gpus_held"] = bool(end.left)  # memory comes free without a reboot, and a test sees when
         report["detail"] = _why_not_free(end)
     return report
 
 
 def _why_not_free(end: Exit) -> str:
-    """What the server shows as the reason of each GPU, and by whose beginning it knows what such a GPU needs."""
+    """What the server shows as the reason of each GPU."""
     if end.left:
-        return f"{NOT_FREE}{end.left}"[:500]
+        return f"not free after its job: {end.left}"[:500]
     return f"processes that could not be killed: {list(end.survivors)[:20]}"
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workers.agent import messages as m
-from workers.agent.attempt import ALIVE, Held, Phase
+from workers.agent.attempt import Held
 from workers.agent.declared import facts_at_end
 from workers.agent.disk import allocated, keep_ends
+from workers.agent.phase import ALIVE, Phase
 from workers.agent.processes import Processes
 from workers.agent.statedir import Ref, StateDir
 from workers.agent.tail import EVENTS_BYTES, EventsTail, LogTail

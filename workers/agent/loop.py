@@ -18,8 +18,6 @@ from typing import Any
 from workers.agent import launch as launching
 from workers.agent import messages as m
 from workers.agent import tmp_link
-from workers.agent.attempt import ALIVE
-from workers.agent.bell import backoff
 from workers.agent.client import Api, CallFailed
 from workers.agent.devices import Devices
 from workers.agent.devices_checkup import Checkup
@@ -28,11 +26,11 @@ from workers.agent.lookout import Lookout
 from workers.agent.machine import Machine
 from workers.agent.meeting import KeptPorts, alone
 from workers.agent.outcome import Exit, Facts
+from workers.agent.phase import ALIVE
 from workers.agent.processes import Processes, prune_cache
-from workers.agent.publish import failed, publish_attempt, publish_snapshot
 from workers.agent.settings import Settings
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, open_bell, read_json, write_json
-from workers.agent.transfer import Aborted, Fetcher, Patience, TransferFailed
+from workers.agent.transfers import AT_ONCE, Transfers
 from workers.protocol import PROTOCOL_VERSION, Launch, Timings
 
 log = logging.getLogger("emep.agent")
@@ -40,7 +38,6 @@ VERSION = "0.1.0"
 POLL_S = 0.2
 KEEPER_CHECK_S = 1.0
 LOOK_S = 1.0  # a driver that takes longer to answer hangs
-TRANSFERS = 3
 
 
 @dataclass(slots=True)
@@ -64,15 +61,16 @@ class Loop:
             self.state, guard=settings.guard, starts_keeper=settings.keeper == "start", cgroup=settings.cgroup
         )
         self.api = Api(settings.server, token)
-        self.bytes_api = Api(settings.server, token, connections=TRANSFERS + 1)
+        self.bytes_api = Api(settings.server, token, connections=AT_ONCE + 1)
         self.events: queue.SimpleQueue[m.Event] = queue.SimpleQueue()
         self.inventory = devices.inventory()
         self.checkup = Checkup(devices, [gpu["uuid"] for gpu in self.inventory])
         self.departures = Departures(devices, self.state, deadline_s=LOOK_S)
         self.boots = 0
-        self.transfers = threading.BoundedSemaphore(TRANSFERS)
-        self.aborts: dict[Ref, threading.Event] = {}
-        self.working: set[tuple[str, Ref]] = set()
+        self.transfers = Transfers(
+            self.state, self.bytes_api, self.departures, timings=lambda: self.machine.timings, later=self._thread,
+            post=self.post,
+        )  # fmt: skip
         self.lookout = Lookout(
             self.state, self.processes, disk_bytes=settings.job_disk_bytes, clock=boottime, later=self._thread,
             post=self.post,
@@ -88,10 +86,11 @@ class Loop:
         self.machine.seq = round(boottime() * 1000)
         self.deeds: dict[type, Callable[[Any], None]] = {
             m.SendRegister: self._send_register, m.SendHeartbeat: self._send_heartbeat,
-            m.WriteLease: self._write_lease, m.Claim: self._claim, m.Prepare: self._prepare, m.Abort: self._abort,
-            m.Bind: self._bind, m.StartJob: self._start_job, m.AskStop: self._ask_stop, m.Spare: self._spare,
-            m.Kill: lambda c: self.processes.kill(c.ref), m.LookAtGpus: self._look_at_gpus, m.Publish: self._publish,
-            m.Snapshot: self._snapshot, m.StoreFinished: self._store_finished,
+            m.WriteLease: self._write_lease, m.Claim: self._claim, m.Prepare: self.transfers.prepare,
+            m.Abort: self._abort, m.Bind: self._bind, m.StartJob: self._start_job, m.AskStop: self._ask_stop,
+            m.Spare: self._spare, m.Kill: self._kill, m.LookAtGpus: self._look_at_gpus,
+            m.Publish: self.transfers.publish, m.Snapshot: self.transfers.snapshot,
+            m.StoreFinished: self._store_finished,
             m.KeepEventsOffset: self._keep_events_offset, m.LogAcknowledged: self._log_acknowledged, m.Drop: self._drop,
             m.Note: lambda c: log.info("%s", c.text), m.Leave: self._leave,
         }  # fmt: skip
@@ -185,7 +184,7 @@ class Loop:
                 bandwidth if bandwidth is not None else self.node.get("network_bandwidth_gbps") or 0
             ),
             "labels": {**{str(k): str(v) for k, v in (self.node.get("labels") or {}).items()}, **self.settings.labels},
-            "simulated": self.devices.simulated, "gpus": gpus, "attempts": alive,
+            "simulated": self.devices.simulated, "left_out": self.devices.left_out(), "gpus": gpus, "attempts": alive,
         }  # fmt: skip
         timeout = self.machine.timings.retry_s
 
@@ -254,70 +253,13 @@ class Loop:
     def _write_lease(self, command: m.WriteLease) -> None:
         write_json(self.state.lease, {**asdict(command), "boot_id": self.boot})
 
-    # ------------------------------------------------------------ transfers
-
-    def _patience(self, ref: Ref) -> Patience:
-        abort = self.aborts.setdefault(ref, threading.Event())
-        return Patience(lambda tries: not abort.wait(min(backoff(tries), self.machine.timings.heartbeat_s)))
-
-    def _transfer(self, what: str, ref: Ref, work: Callable[[Patience], m.Event]) -> None:
-        """Run ``work`` in a thread, a few at a time and each once; its event follows unless it was aborted."""
-        if (what, ref) in self.working:
-            return
-        self.working.add((what, ref))
-        patience = self._patience(ref)
-
-        def guarded() -> None:
-            event: m.Event | None = None
-            try:
-                with self.transfers:
-                    event = work(patience)
-            except Aborted:
-                log.info("%s: %s aborted", ref.name, what)
-            except TransferFailed as problem:
-                event = failed(what, ref, problem)
-            except Exception as problem:
-                log.exception("%s: %s crashed", ref.name, what)
-                event = failed(what, ref, TransferFailed(f"the agent's own error: {problem}", retryable=True))
-            self.working.discard((what, ref))
-            if event is not None:
-                self.post(event)
-
-        self._thread(guarded)
-
-    def _prepare(self, command: m.Prepare) -> None:
-        directory, launch = self.state.of(command.ref), command.launch
-
-        def work(patience: Patience) -> m.Event:
-            launching.lay_out(directory)
-            fetcher = Fetcher(self.bytes_api, self.state.cache, ref=command.ref, patience=patience)
-            fetcher.inputs(launch["inputs"], directory / "work" / "input")
-            if launch["resume"] is not None:
-                fetcher.checkpoint(launch["resume"], directory / "work" / "checkpoint")
-            self.departures.before(directory, launch["gpus"])
-            return m.Prepared(command.ref)
-
-        self._transfer("prepare", command.ref, work)
-
     def _look_at_gpus(self, command: m.LookAtGpus) -> None:
         self._call(
             lambda: self.departures.look(command), lambda failure: m.GpusLooked(command.ref, silent=failure.message)
         )
 
-    def _publish(self, command: m.Publish) -> None:
-        directory = self.state.of(command.ref)
-        self._transfer(
-            "publish", command.ref, lambda patience: publish_attempt(self.bytes_api, command, directory, patience)
-        )
-
-    def _snapshot(self, command: m.Snapshot) -> None:
-        directory = self.state.of(command.ref)
-        self._transfer(
-            "snapshot", command.ref, lambda patience: publish_snapshot(self.bytes_api, command, directory, patience)
-        )
-
     def _abort(self, command: m.Abort) -> None:
-        self.aborts.setdefault(command.ref, threading.Event()).set()
+        self.transfers.abort(command.ref)
         self.ports.release(command.ref)
 
     # ------------------------------------------------------------ jobs
@@ -351,12 +293,19 @@ class Loop:
         self.processes.start(ref)
 
     def _ask_stop(self, command: m.AskStop) -> None:
-        directory, stop = self.state.of(command.ref), command.stop
-        events = directory / "events.jsonl"
-        offset = events.stat().st_size if events.exists() else 0
-        write_json(directory / "stop.json", {**asdict(stop), "events_offset": offset})
-        (directory / "preempt").write_text(json.dumps({"why": stop.why}), encoding="utf-8")
+        self._record(command.ref, command.stop)
+        (self.state.of(command.ref) / "preempt").write_text(json.dumps({"why": command.stop.why}), encoding="utf-8")
         self.processes.term(command.ref)
+
+    def _kill(self, command: m.Kill) -> None:
+        if command.stop is not None:
+            self._record(command.ref, command.stop)
+        self.processes.kill(command.ref)
+
+    def _record(self, ref: Ref, stop: m.StopAsked) -> None:
+        events = self.state.of(ref) / "events.jsonl"
+        offset = events.stat().st_size if events.exists() else 0
+        write_json(self.state.of(ref) / "stop.json", {**asdict(stop), "events_offset": offset})
 
     def _spare(self, command: m.Spare) -> None:
         (self.state.of(command.ref) / "preempt").unlink(missing_ok=True)
@@ -375,9 +324,7 @@ class Loop:
     def _drop(self, command: m.Drop) -> None:
         self.lookout.forget(command.ref)
         self.ports.release(command.ref)
-        abort = self.aborts.pop(command.ref, None)
-        if abort is not None:
-            abort.set()
+        self.transfers.forget(command.ref)
         rest = self.processes.discard(command.ref)
 
         def remove() -> None:
@@ -389,8 +336,7 @@ class Loop:
 
     def _leave(self, command: m.Leave) -> None:
         self.left = True
-        for abort in self.aborts.values():
-            abort.set()
+        self.transfers.leave()
         if command.stop_keeper:
             self.processes.stop_keeper()
         self.devices.close()

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workers.agent import messages as m
-from workers.agent.attempt import LEASED, Held, Phase
+from workers.agent.attempt import Held
 from workers.agent.fence import FenceClock
 from workers.agent.outcome import Ending
+from workers.agent.phase import LEASED, Phase
 from workers.agent.refusals import Refusals
 from workers.agent.statedir import Ref
 from workers.protocol import Answer, Desired, Outcome, Timings
@@ -77,6 +78,7 @@ class Machine:
             m.Tailed: self._tailed,
             m.OverQuota: lambda event, now: self._of(event.ref, lambda held: held.over_quota(event, now)),
             m.Snapshotted: self._snapshotted,
+            m.Moved: lambda event, _now: self._of(event.ref, lambda held: held.take_moved(event)),
             m.Published: self._uploaded,
             m.PublishFailed: self._uploaded,
             m.BellRang: self._bell,
@@ -301,7 +303,7 @@ class Machine:
                 kill_at = None if why == "preempt" else now + float(item.get("grace_s", self.timings.grace_s))
                 commands += held.ask_stop(why, now, kill_at=kill_at)
             else:
-                commands += held.kill(item.get("why") or "lost", now)
+                commands += held.kill(item.get("why") or "lost", now, self.timings.kill_s)
         for ref in sorted(flight.held - seen - gone):
             held = self.attempts.get(ref)
             if held is not None and not held.dropped and held.report is None:

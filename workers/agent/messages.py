@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from workers.agent.meter import Moved as Moved
 from workers.agent.outcome import Exit, Facts
 from workers.agent.statedir import Ref
 from workers.protocol import HeartbeatReply, Launch, Meeting, Registered
@@ -223,7 +224,8 @@ class Terminate:
 
 Event = (
     Tick | RegisterDone | HeartbeatDone | CallFailed | Claimed | ClaimFailed | Prepared | Bound | PrepareFailed
-    | Born | Exited | GpusLooked | Tailed | OverQuota | Snapshotted | Published | PublishFailed | BellRang | Terminate
+    | Born | Exited | GpusLooked | Tailed | OverQuota | Snapshotted | Moved | Published | PublishFailed | BellRang
+    | Terminate
 )  # fmt: skip
 
 
@@ -307,7 +309,10 @@ class Spare:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
+    """SIGKILL to all of it. ``stop`` is put on record before, where none was asked for until now."""
+
     ref: Ref
+    stop: StopAsked | None = None
 
 
 @dataclass(frozen=True, slots=True)

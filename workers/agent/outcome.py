@@ -51,6 +51,7 @@ class Facts:
     error_code: str = ""
     error_message: str = ""
     bad_lines: int = 0
+    first_bad: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,10 @@ class Ending:
     outputs: tuple[dict[str, Any], ...] = field(default=())
     checkpoint: bool = False
     clean: bool = False
+
+
+# Of a job whose agent was restarted since: how much it took is not known any more.
+_OVER_QUOTA = "it took more of the disk than its node grants one job (job_disk_bytes): write less, or ask an operator"
 
 
 def how_it_ended(end: Exit) -> str:
@@ -94,7 +99,7 @@ def decide(end: Exit, facts: Facts, *, asked: str | None, contract: Contract | N
     if facts.done or (end.exit_code == 0 and (facts.done_file or terms.zero_is_done)):
         return succeeded
     if asked == DISK_QUOTA:
-        return Ending(Outcome.FAILED, DISK_QUOTA, facts.error_message)
+        return Ending(Outcome.FAILED, DISK_QUOTA, facts.error_message or _OVER_QUOTA)
     if asked == "cancel":
         return Ending(Outcome.CANCELLED, _manner(end, confirmed))
     if asked == "time_limit":

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from workers.agent import tmp_link
-from workers.agent.attempt import Held, Phase
+from workers.agent.attempt import Held
 from workers.agent.cgroup import AUTO
 from workers.agent.launch import PACKAGE_ROOT
 from workers.agent.messages import StopAsked
 from workers.agent.outcome import Exit
+from workers.agent.phase import Phase
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, lock, read_json, ring, write_json
 from workers.agent.tail import read_facts
 from workers.protocol import Launch

@@ -10,31 +10,29 @@ from typing import Any
 from workers.agent import messages as m
 from workers.agent.checkpoint_files import chosen, declared_files, held_still
 from workers.agent.client import Api
+from workers.agent.meter import Meter
+from workers.agent.sending import publish
 from workers.agent.statedir import Ref, write_json
-from workers.agent.transfer import (
-    EXPERIMENT_FILE,
-    FRAMEWORK_DIR,
-    WRAPPED,
-    Patience,
-    TransferFailed,
-    has_both_parts,
-    publish,
-)
+from workers.agent.transfer import EXPERIMENT_FILE, FRAMEWORK_DIR, WRAPPED, Patience, TransferFailed, has_both_parts
 from workers.agent.tree import files_below
 from workers.protocol import UnsafePath, check_path
 
 
-def publish_attempt(api: Api, command: m.Publish, directory: Path, patience: Patience) -> m.Published:
+def publish_attempt(
+    api: Api, command: m.Publish, directory: Path, patience: Patience, meter: Meter | None = None
+) -> m.Published:  # fmt: skip
     """Everything that ``command`` asks for is committed on the server. Raises what the transfer raises."""
     artifacts = tuple(
-        _output(api, command, event, output=directory / "work" / "output", patience=patience)
+        _output(api, command, event, output=directory / "work" / "output", patience=patience, meter=meter)
         for event in command.outputs
     )
-    checkpoint = _checkpoint(api, command, directory, patience) if command.checkpoint else None
+    checkpoint = _checkpoint(api, command, directory, patience, meter) if command.checkpoint else None
     return m.Published(command.ref, artifacts, checkpoint)
 
 
-def _output(api: Api, command: m.Publish, event: dict[str, Any], *, output: Path, patience: Patience) -> str:
+def _output(
+    api: Api, command: m.Publish, event: dict[str, Any], *, output: Path, patience: Patience, meter: Meter | None
+) -> str:  # fmt: skip
     name, relative = event["name"], event["path"]
     try:
         place = relative if relative == "." else check_path(relative.rstrip("/"))
@@ -53,11 +51,13 @@ def _output(api: Api, command: m.Publish, event: dict[str, Any], *, output: Path
     meta = event.get("meta")
     return publish(
         api, command.ref, name=name, kind=str(event.get("kind") or "output"),
-        meta=meta if isinstance(meta, dict) else {}, files=files, patience=patience,
+        meta=meta if isinstance(meta, dict) else {}, files=files, patience=patience, meter=meter,
     )  # fmt: skip
 
 
-def publish_snapshot(api: Api, command: m.Snapshot, directory: Path, patience: Patience) -> m.Snapshotted:
+def publish_snapshot(
+    api: Api, command: m.Snapshot, directory: Path, patience: Patience, meter: Meter | None = None
+) -> m.Snapshotted:  # fmt: skip
     """What the running job has declared complete is committed on the server. Raises what the transfer raises."""
     root = directory / "work" / "checkpoint"
     still = directory / "snapshot"
@@ -67,13 +67,16 @@ def publish_snapshot(api: Api, command: m.Snapshot, directory: Path, patience: P
             raise TransferFailed(
                 f"{command.declared!r:.200} in EMEP_CHECKPOINT_DIR holds no file: announce it when it does"
             )
-        artifact = _send_checkpoint(api, command, files, directory / "snapshot.json", clean=True, patience=patience)
+        about = directory / "snapshot.json"
+        artifact = _send_checkpoint(api, command, files, about, clean=True, patience=patience, meter=meter)
     finally:
         shutil.rmtree(still, ignore_errors=True)
     return m.Snapshotted(command.ref, artifact, command.step or 0)
 
 
-def _checkpoint(api: Api, command: m.Publish, directory: Path, patience: Patience) -> str | None:
+def _checkpoint(
+    api: Api, command: m.Publish, directory: Path, patience: Patience, meter: Meter | None
+) -> str | None:  # fmt: skip
     """What the ended job has saved, as far as it may be resumed from; None when that is nothing."""
     root = directory / "work" / "checkpoint"
     found = chosen(root, kind=command.launch["kind"], clean=command.clean, declared=command.declared)
@@ -81,12 +84,13 @@ def _checkpoint(api: Api, command: m.Publish, directory: Path, patience: Patienc
         return None
     files = {name: root / real for name, real in found.items()}
     about = directory / EXPERIMENT_FILE
-    return _send_checkpoint(api, command, files, about, clean=command.clean, patience=patience)
+    return _send_checkpoint(api, command, files, about, clean=command.clean, patience=patience, meter=meter)
 
 
 def _send_checkpoint(
-    api: Api, command: m.Publish | m.Snapshot, files: dict[str, Path], about: Path, *, clean: bool, patience: Patience
-) -> str:
+    api: Api, command: m.Publish | m.Snapshot, files: dict[str, Path], about: Path, *, clean: bool, patience: Patience,
+    meter: Meter | None,
+) -> str:  # fmt: skip
     """A checkpoint's two parts (D8): what the job saved as ``framework/``, and what the experiment was.
 
     A job that writes both parts itself is taken as it is.
@@ -97,7 +101,7 @@ def _send_checkpoint(
         write_json(about, experiment(command))
     meta = {"step": command.step, "clean": clean}
     return publish(
-        api, command.ref, name="checkpoint", kind="checkpoint", meta=meta, files=files, patience=patience
+        api, command.ref, name="checkpoint", kind="checkpoint", meta=meta, files=files, patience=patience, meter=meter
     )  # fmt: skip
 
 

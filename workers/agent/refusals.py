@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from workers.agent.attempt import Held, Phase
+from workers.agent.attempt import Held
 from workers.agent.messages import Published, PublishFailed, Snapshotted, Tailed
 from workers.agent.outcome import Ending
+from workers.agent.phase import Phase
 from workers.agent.statedir import Ref
 from workers.protocol import Outcome
 

@@ -12,12 +12,14 @@ from typing import Any, TypeGuard
 
 from workers.agent.messages import Saved
 from workers.agent.outcome import Facts
+from workers.agent.unread import Unread
 from workers.protocol import MAX_EVENT_LINE
 
 LINES_PER_S = 100.0
 EVENTS_BYTES = 64 * 2**20
 READ_BYTES = 2**20
 CHUNK_BYTES = 128 * 1024
+EVENT_TYPES = ("progress", "metric", "checkpoint", "artifact", "error", "yield", "done")
 
 
 # ---------------------------------------------------------------- events
@@ -53,6 +55,15 @@ def as_report(event: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
+def understood(event: dict[str, Any] | None) -> bool:
+    """Whether an event says something: its type is known and what must be there is, in its shape."""
+    if event is None or event["type"] not in EVENT_TYPES:
+        return False
+    if event["type"] == "artifact":
+        return isinstance(event.get("name"), str) and isinstance(event.get("path"), str)
+    return event["type"] not in ("progress", "metric") or as_report(event) is not None
+
+
 def as_saved(event: dict[str, Any]) -> Saved | None:
     """The checkpoint that an event declares complete; None for other types. Without a path it is the directory."""
     if event["type"] != "checkpoint":
@@ -82,7 +93,6 @@ class EventsTail:
     offset: int = 0
     credit: float = LINES_PER_S
     read_at: float | None = None
-    bad_lines: int = 0
     left_out: int = 0
     saved: Saved | None = None
 
@@ -103,7 +113,6 @@ class EventsTail:
             self.credit -= 1.0
             event = parse_event(line)
             if event is None:
-                self.bad_lines += 1
                 continue
             self.saved = as_saved(event) or self.saved
             report = as_report(event)
@@ -134,7 +143,7 @@ def read_facts(path: Path, *, stop_offset: int | None, left: bool = False) -> Fa
     ``left``: its exit code says that it has saved. It, and one that says so by a ``yield``, has saved where it told
     last that it was, as far as it has not told of a checkpoint's step.
     """
-    done, yielded, after, bad = False, False, False, 0
+    done, yielded, after, unread = False, False, False, Unread()
     step: int | None = None
     reached: int | None = None
     last_path: str | None = None
@@ -148,11 +157,15 @@ def read_facts(path: Path, *, stop_offset: int | None, left: bool = False) -> Fa
     with source:
         while at < EVENTS_BYTES and (line := source.readline(EVENTS_BYTES)):
             begins, at = at, at + len(line)
-            event = parse_event(line.rstrip(b"\r\n")) if line.strip() else {"type": ""}
+            if not line.strip():
+                continue
+            event = parse_event(line.rstrip(b"\r\n"))
+            if not understood(event):
+                unread.count(line.rstrip(b"\r\n"))
             kind = event["type"] if event is not None else None
             if event is None:
-                bad += 1
-            elif kind == "done":
+                continue
+            if kind == "done":
                 done = True
             elif kind == "yield":
                 yielded = True
@@ -172,7 +185,8 @@ def read_facts(path: Path, *, stop_offset: int | None, left: bool = False) -> Fa
     return Facts(
         done=done, yielded=yielded, last_path=last_path, checkpoint_after_stop=after, last_step=step,
         artifacts=tuple(artifacts.values()), error_code=clean_text(str(error.get("code", "")))[:100],
-        error_message=clean_text(str(error.get("message", "")))[:1500], bad_lines=bad,
+        error_message=clean_text(str(error.get("message", "")))[:1500], bad_lines=unread.lines,
+        first_bad=unread.first,
     )  # fmt: skip
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, inline_serializer
 from rest_framework import serializers
 
 PROBLEM = "application/problem+json"
@@ -74,14 +74,16 @@ def documented(
     parameters: Sequence[OpenApiParameter] = (),
     media: str = "application/json",
     more: dict[Any, Any] | None = None,
+    examples: Mapping[str, Any] | None = None,
 ) -> Callable[[Any], Any]:
-    """The endpoint's entry in OpenAPI, with problem documents as its errors."""
+    """The endpoint's entry in OpenAPI, with problem documents as its errors. ``examples``: bodies by what they are."""
     return extend_schema(
         operation_id=operation,
         summary=summary,
         tags=[tag],
         request=body,
         parameters=list(parameters),
+        examples=[OpenApiExample(name, value=sent, request_only=True) for name, sent in (examples or {}).items()],
         responses={
             **({status: None} if answer is None else {(status, media): answer}),
             **(more or {}),

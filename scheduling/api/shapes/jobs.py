@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from scheduling.api.shapes.answers import FieldProblem
+from scheduling.api.shapes.params import KIND, PARAMS
 from scheduling.core.resources import PLACES
 
-PARAMS = (
-    "By kind. A merge: strategy, models, t or weights, ... A command: argv (a list) or shell (one line); files "
-    "(an artifact with the program), inputs ({name: artifact}), cwd, env, torchrun, nproc, preempt_signal, "
-    "checkpoint_exit_code, done_file, exit_zero_after_signal."
-)
+
+@extend_schema_field(KIND)
+class KindField(serializers.CharField):
+    """The name of a kind of job."""
+
+
+@extend_schema_field(PARAMS)
+class ParamsField(serializers.JSONField):
+    """The parameters of a job, by its kind."""
 
 
 class GroupRuleShape(serializers.Serializer[Any]):
@@ -36,7 +42,7 @@ class JobRequest(WithGroup):
     """What is asked for. Unknown fields are an error that names the nearest known one. null says the same as leaving a
     field out; an empty text is an error."""
 
-    kind = serializers.CharField(help_text="merge")
+    kind = KindField()
     name = serializers.CharField(required=False)
     project = serializers.CharField(required=False, help_text="May be left out by a member of exactly one project.")
     queue = serializers.CharField(required=False, help_text="By default the kind's own queue.")
@@ -63,7 +69,7 @@ class JobRequest(WithGroup):
     max_duration = serializers.CharField(required=False, help_text="4h, 90m, 1h30m, PT4H, seconds.")
     retries = serializers.IntegerField(required=False)
     preemptible = serializers.BooleanField(required=False)
-    params = serializers.JSONField(required=False, help_text=PARAMS)
+    params = ParamsField(required=False)
     plan_token = serializers.CharField(
         required=False, help_text="Of a plan of this body: 409 plan_changed if something else would happen by now."
     )
@@ -88,6 +94,18 @@ class ProgressShape(serializers.Serializer[Any]):
     unit = serializers.CharField()
     rate = serializers.FloatField(allow_null=True)
     eta_s = serializers.FloatField(allow_null=True)
+
+
+class TransferShape(serializers.Serializer[Any]):
+    """What a node moves for the attempt just now, and how far it is."""
+
+    node = serializers.CharField()
+    what = serializers.CharField()
+    files = serializers.IntegerField()
+    of_files = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    of_bytes = serializers.IntegerField()
+    message = serializers.CharField()
 
 
 class ReasonShape(serializers.Serializer[Any]):
@@ -142,6 +160,26 @@ class ScoresShape(serializers.Serializer[Any]):
     user = serializers.FloatField(allow_null=True)
 
 
+class LostWorkShape(serializers.Serializer[Any]):
+    """What an attempt did in vain for no fault of its job's; it is given back in fair share."""
+
+    attempt = serializers.IntegerField(help_text="Its number.")
+    cause = serializers.CharField(help_text="preempt, health, drain or lost (its node)")
+    at = serializers.DateTimeField()
+    work_s = serializers.FloatField(help_text="Seconds that have to be done again, since its newest checkpoint.")
+    resume_s = serializers.FloatField(help_text="Seconds that went into resuming.")
+    gpu_hours = serializers.FloatField(help_text="Both, on all its GPUs.")
+    in_vain = serializers.BooleanField(help_text="It made room for a job that then did not take the GPUs.")
+
+
+class CheckpointShape(serializers.Serializer[Any]):
+    """A checkpoint to begin with."""
+
+    artifact = serializers.UUIDField()
+    step = serializers.IntegerField(help_text="0 where the job never said.")
+    saved_at = serializers.DateTimeField()
+
+
 class JobShape(WithGroup):
     """A job and where it stands."""
 
@@ -194,7 +232,8 @@ class JobShape(WithGroup):
     retry_of = serializers.UUIDField(allow_null=True, help_text="The ended job that it does again.")
     attempt = serializers.IntegerField()
     progress = ProgressShape(allow_null=True)
-    reasons = ReasonShape(many=True, help_text="Why it waits, or why it leaves its GPUs; else empty.")
+    transfer = TransferShape(allow_null=True)
+    reasons = ReasonShape(many=True, help_text="Why it waits, or why and how it stops; else empty.")
     as_of = serializers.DateTimeField(
         allow_null=True, help_text="The instant that reasons, estimated_start and alternatives are of; null in lists."
     )
@@ -206,6 +245,10 @@ class JobShape(WithGroup):
     exit_code = serializers.IntegerField(allow_null=True)
     error = serializers.CharField(allow_null=True)
     gpu_hours = serializers.FloatField()
+    lost_work = LostWorkShape(many=True, help_text="By attempt; empty when nothing was lost.")
+    resumes_from = CheckpointShape(
+        allow_null=True, help_text="What its next attempt, or a retry, begins with; null for the very beginning."
+    )
     errors = FieldProblem(many=True)  # type: ignore[assignment]
 
 
@@ -249,6 +292,7 @@ class AttemptShape(serializers.Serializer[Any]):
     error = serializers.CharField(allow_null=True)
     log_bytes = serializers.IntegerField()
     resumed_from = serializers.UUIDField(allow_null=True)
+    lost = LostWorkShape(allow_null=True)
     gpus = GpuOfJob(many=True)
     nodes = PartShape(many=True)
 

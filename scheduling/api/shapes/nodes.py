@@ -31,6 +31,9 @@ class RegisterRequest(serializers.Serializer[Any]):
     network_bandwidth_gbps = serializers.FloatField()
     labels = serializers.DictField(child=serializers.CharField(), required=False)
     simulated = serializers.BooleanField(required=False)
+    left_out = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="GPUs that it has and does not offer, each in words."
+    )
     gpus = DescribedGpu(many=True)
     attempts = serializers.ListField(child=serializers.JSONField(), required=False)
 
@@ -140,6 +143,18 @@ class AttemptUploadRequest(EpochRequest):
     kind = serializers.CharField(required=False)
     meta = serializers.JSONField(required=False)
     files = AnnouncedFile(many=True)
+
+
+class BundleRequest(EpochRequest):
+    """The files of one artifact that are wanted, at most 500 with 4 MiB."""
+
+    paths = serializers.ListField(child=serializers.CharField())
+
+
+class ReceivedShape(serializers.Serializer[Any]):
+    """How many files have come."""
+
+    received = serializers.IntegerField()
 
 
 class AttemptCommitRequest(EpochRequest):

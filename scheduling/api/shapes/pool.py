@@ -60,7 +60,13 @@ class NodeShape(serializers.Serializer[Any]):
     address = serializers.CharField()
     agent_version = serializers.CharField()
     simulated = serializers.BooleanField()
-    why = serializers.CharField(allow_null=True, help_text="Why it was cordoned or drained, and by whom.")
+    left_out = serializers.ListField(
+        child=serializers.CharField(), help_text="GPUs it has that are not offered, each in words: MIG, no answer."
+    )
+    why = serializers.CharField(
+        allow_null=True, help_text="Why it takes no work: it is lost, or was cordoned or drained, and by whom."
+    )
+    lost_since = serializers.DateTimeField(allow_null=True, help_text="Its last word, of one that is LOST.")
     drain_by = serializers.DateTimeField(allow_null=True, help_text="Then what still runs on it is asked to leave it.")
     registered_at = serializers.DateTimeField(allow_null=True)
     last_heartbeat_at = serializers.DateTimeField(allow_null=True)
@@ -158,6 +164,7 @@ class LostShape(serializers.Serializer[Any]):
     cause = serializers.CharField(help_text="preempt, health, drain or lost (its node)")
     gpu_hours = serializers.FloatField()
     attempts = serializers.IntegerField()
+    in_vain = serializers.IntegerField(help_text="Of the attempts: evicted for a job that then did not take the GPUs.")
 
 
 class ShareShape(serializers.Serializer[Any]):

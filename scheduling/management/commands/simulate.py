@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.simulation.cluster import HOW, ClusterError, cluster, says_types
-from scheduling.simulation.idle import idle_columns, idle_policy
+from scheduling.simulation.idle import idle_columns, idle_policy, idle_values
 from scheduling.simulation.policy_patch import PatchError, patch_of, patched
 from scheduling.simulation.queueing import CLASSES, ESTIMATES, QueueingError, beyond_limit, queue_jobs
 from scheduling.simulation.report import Report, report
@@ -87,10 +87,9 @@ def _replay(options: dict[str, Any]) -> Report:
     with _naming("--nodes"):
         made = cluster(options["nodes"])
         pool = made.pool
-    policy = DEFAULT_POLICY
-    if options["policy"] is not None:
-        with _naming("--policy"):
-            policy = patched(DEFAULT_POLICY, patch_of(options["policy"]))
+    with _naming("--policy"):
+        patch = {} if options["policy"] is None else patch_of(options["policy"])
+        policy = patched(DEFAULT_POLICY, patch)
     with _naming("--jobs"):
         trace = read_trace(options["jobs"])
     chosen: dict[str, Any] = {"classes": options["classes"], "estimates": options["estimates"]}
@@ -98,7 +97,7 @@ def _replay(options: dict[str, Any]) -> Report:
         jobs = queue_jobs(trace, policy, **chosen, types=says_types(pool))
     notes = (
         *made.idle, *beyond_limit(trace, options["estimates"]), *idle_columns(trace, pool, **chosen),
-        *idle_policy(policy, trace, pool),
+        *idle_values(DEFAULT_POLICY, patch), *idle_policy(policy, trace, pool),
     )  # fmt: skip
     gc.freeze()  # the jobs live to the end: collections need not look at them again and again
     try:

@@ -15,12 +15,15 @@ from django.db.models.functions import Coalesce
 from scheduling.core.aftermath import Aftermath, Ended, aftermath
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy
+from scheduling.core.words import instant_in_words
 from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job, JobOutput
 from scheduling.store import journal
 from scheduling.store.clock import to_ms
 from scheduling.store.commit import lost_work, resuming
 from scheduling.store.commit.balances import charge
+from scheduling.store.commit.giving_back import give_back_to_spared
 from scheduling.store.commit.transitions import lock_job, step
+from scheduling.store.output_names import output_name
 
 # Why a node was to stop an attempt, in words for the timeline.
 WHY = {
@@ -108,14 +111,18 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
             journal.Note(
                 "attempt_ended", "job", str(job.pk), actor=actor, project=job.project.name if job.project else "",
                 version=job.version, attempt=attempt_id, epoch=epoch,
-                message=f"attempt {number} ended: {how.outcome}" + (f" ({words})" if words else ""),
+                message=f"attempt {number} ended: {how.outcome}{f' ({words})' if words else ''}"
+                f"{lost_work.in_words(lost, len(held))}",
                 data={"outcome": how.outcome, "exit_code": how.exit_code, "gpus": len(held), "gpu_ms": charged,
                       "why": how.why, "lost_ms": [[to_ms(since), to_ms(until)] for since, until in lost], **how.data},
             )
         ],
         now,
     )  # fmt: skip
-    return _move_job(job, attempt, how, verdict, now=now, actor=actor)
+    moved = _move_job(job, attempt, how, verdict, now=now, actor=actor)
+    if moved is JobState.QUEUED:
+        give_back_to_spared(attempt, slack_s=policy.evict.nomination_slack_s, now=now, actor=actor)
+    return moved
 
 
 def _move_job(
@@ -130,7 +137,7 @@ def _move_job(
         "yields": verdict.yields,
         "exit_code": how.exit_code,
         "outcome": "" if verdict.event is JobEvent.REQUEUE else verdict.outcome,
-        "error": "; the last time: ".join(words for words in (verdict.error, how.error) if words)[:4000],
+        "error": _error(verdict, how)[:4000],
         "epoch": job.epoch + (1 if how.outcome == "LOST" else 0),
     }
     message = how.error or verdict.error or WHY.get(how.why or attempt.why, "")
@@ -159,12 +166,12 @@ def _move_job(
         else:
             earlier = "earlier " * (begins.artifact != how.checkpoint)
             at_step = f" at step {begins.step}" * bool(begins.step)  # 0: the job never said where it was
-            recovered = f"will resume from the {earlier}checkpoint{at_step}"
+            saved = Artifact.objects.values_list("created_at", flat=True).get(pk=begins.artifact)
+            recovered = f"will resume from the {earlier}checkpoint{at_step} of {instant_in_words(to_ms(saved))}"
         message = f"{message + '; ' if message else ''}{recovered}"
     elif verdict.event is JobEvent.SUCCEED:
         for name, artifact in how.outputs:
-            # The one output is called what the job is called: equal bytes of two jobs share an artifact, not a name.
-            shown = job.name if len(how.outputs) == 1 else f"{job.name[:60]} {name}"[:100]
+            shown = output_name(job, name, alone=len(how.outputs) == 1)
             JobOutput.objects.update_or_create(
                 job=job, name=shown, defaults={"artifact_id": artifact, "attempt_id": attempt.pk}
             )
@@ -173,6 +180,13 @@ def _move_job(
         message = ""
     return step(job, verdict.event, now, actor=actor, message=message, attempt=attempt.pk, fields=fields,
                 data={"outcome": verdict.outcome, "backoff_s": verdict.backoff_s})  # fmt: skip
+
+
+def _error(verdict: Aftermath, how: End) -> str:
+    """Why the job moved on as it did. What counts attempts is told with the last of them, everything else once."""
+    if verdict.event is JobEvent.TIME_OUT:
+        return how.error or verdict.error
+    return "; the last time: ".join(words for words in (verdict.error, how.error) if words)
 
 
 def got_on(attempt: Attempt, step_reached: int, now: datetime) -> None:

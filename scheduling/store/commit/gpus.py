@@ -32,8 +32,6 @@ from scheduling.store.commit.drains import HEALTH, drain_for_health
 from scheduling.store.commit.leaving import Leave, leave
 
 GONE = "its node does not report it any more; retire it if it was taken out"
-# How an agent's words begin when no process is left, but memory.
-NOT_FREE = "not free after its job: "
 OUT = (GpuState.UNHEALTHY.value, GpuState.QUARANTINED.value)
 
 
@@ -274,18 +272,18 @@ def _bring_along(gpu: Gpu, node: Node) -> None:
 
 
 @transaction.atomic
-def unclean(attempt_id: UUID, node: str, words: str, *, now: datetime) -> None:
+def unclean(attempt_id: UUID, node: str, words: str, *, held: bool, now: datetime) -> None:
     """The attempt's GPUs on the node are QUARANTINED: a process that could not be killed may still use them.
 
-    What is only held on them in memory comes free without a reboot, and their test sees whether it has.
+    What is only ``held`` on them in memory comes free without a reboot, and their test sees whether it has.
     """
     ward = _ward(node, now=now, actor=f"node {node}")
     if ward is None:
         return
-    need = Need.NOTHING if words.startswith(NOT_FREE) else Need.REBOOT
-    held = set(Allocation.objects.filter(attempt_id=attempt_id).values_list("gpu_id", flat=True))
+    need = Need.NOTHING if held else Need.REBOOT
+    its_own = set(Allocation.objects.filter(attempt_id=attempt_id).values_list("gpu_id", flat=True))
     for gpu in ward.gpus.values():
-        if gpu.pk in held:
+        if gpu.pk in its_own:
             known = replace(ward.known(gpu), busy=False)
             ward.take(gpu, health.take_out(known, Cause.UNCLEAN, words, need=need, now_ms=to_ms(now)))
     ward.keep()

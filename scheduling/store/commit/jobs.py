@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import F
 
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.models import Artifact, Attempt, IdempotencyKey, Job, Level, Project
@@ -21,6 +22,7 @@ from scheduling.store.load_policy import policy_of
 
 RAW_LIMIT = 64 * 1024
 CANCEL_GRACE_S = 30.0
+KILLED = "its process is killed at once, and nothing more is saved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +156,40 @@ def cancel(job_id: UUID, *, actor: str, now: datetime, force: bool) -> tuple[Job
     if job.is_terminal:
         return JobState(job.state), job.state == JobState.CANCELLED
     attempt = Attempt.objects.filter(job=job, ended_at__isnull=True).first()
+    claimed = attempt is not None and attempt.nodes.filter(claimed_at__isnull=False).exists()
+    grace = min(CANCEL_GRACE_S * settings.TIME_SCALE, job.queue.grace_s if job.queue else 0.0)
     if job.state != JobState.CANCELLING:
-        step(job, JobEvent.CANCEL, now, actor=actor, message="by force" if force else "",
-             fields={"outcome": "CANCELLED"} if attempt is None else None)  # fmt: skip
+        step(job, JobEvent.CANCEL, now, actor=actor, message=_cancelled(actor, claimed, force=force, grace_s=grace),
+             data={"force": force}, fields={"outcome": "CANCELLED"} if attempt is None else None)  # fmt: skip
+    elif attempt is not None and force and attempt.action != "kill":
+        _tell_of_force(job, attempt, now, actor=actor)
     if attempt is not None:
-        if not attempt.nodes.filter(claimed_at__isnull=False).exists():
+        if not claimed:
             end(attempt.pk, attempt.epoch, End("CANCELLED", why="cancel"), now=now, actor=actor, policy=policy_of())
         else:
-            grace = min(CANCEL_GRACE_S * settings.TIME_SCALE, job.queue.grace_s if job.queue else 0.0)
             ask_to_stop(attempt, "cancel", now, grace_s=grace, force=force or attempt.action == "kill")
             release_unclaimed(job, attempt, now=now, actor=actor, policy=policy_of())
     job.refresh_from_db()
     return JobState(job.state), True
+
+
+def _cancelled(actor: str, claimed: bool, *, force: bool, grace_s: float) -> str:
+    """What the timeline says of a cancel: who asked, and what becomes of what runs."""
+    who = f"cancelled{' by force' if force else ''} by {actor.removeprefix('user ')}"
+    if not claimed:
+        return f"{who}; it was not running"
+    return f"{who}: {KILLED}" if force else f"{who}: it was asked to stop and has {grace_s:g} s for it"
+
+
+def _tell_of_force(job: Job, attempt: Attempt, now: datetime, *, actor: str) -> None:
+    Job.objects.filter(pk=job.pk).update(version=F("version") + 1)
+    job.refresh_from_db(fields=["version"])
+    note = journal.Note(
+        "kill_requested", "job", str(job.pk), actor=actor, version=job.version, attempt=attempt.pk, epoch=attempt.epoch,
+        project=job.project.name if job.project else "",
+        message=f"by force, {actor.removeprefix('user ')} asked: {KILLED}", data={"force": True},
+    )  # fmt: skip
+    journal.write([note], now)
 
 
 @transaction.atomic

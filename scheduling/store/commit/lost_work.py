@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from scheduling.core.words import duration_in_words, gpus_in_words
 from scheduling.models import Artifact, Attempt, Job, LostWork
 from scheduling.store.clock import to_ms
 
@@ -12,6 +14,15 @@ if TYPE_CHECKING:
     from scheduling.store.commit.attempts import End
 
 Stretch = tuple[datetime, datetime]
+
+
+def in_words(stretches: Sequence[Stretch], gpus: int) -> str:
+    """How much that is, as the end of a sentence; "" for nothing."""
+    seconds = sum((until - since).total_seconds() for since, until in stretches)
+    if round(seconds) < 1:
+        return ""
+    hours = f"{seconds * gpus / 3600:.2f} GPU-hours"
+    return f"; {duration_in_words(round(seconds))} on {gpus_in_words(gpus)} ({hours}) are lost and given back"
 
 
 def note(job: Job, attempt: Attempt, how: End, gpus: int, now: datetime) -> list[Stretch]:

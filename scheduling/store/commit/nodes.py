@@ -50,7 +50,8 @@ def register(
         state=state, boot_id=description["boot_id"], rack_id=description["rack_id"],
         network_bandwidth_gbps=description["network_bandwidth_gbps"], labels=description["labels"],
         address=description["address"], agent_version=description["agent_version"],
-        simulated=description["simulated"], registered_at=now, version=F("version") + 1, **facts,
+        simulated=description["simulated"], left_out=description["left_out"], registered_at=now,
+        version=F("version") + 1, **facts,
     )  # fmt: skip
     NodeLive.objects.update_or_create(
         node=node, defaults={"last_heartbeat_at": now, "seq": description["seq"], "leaving": False}

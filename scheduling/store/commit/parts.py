@@ -195,10 +195,10 @@ def release_unclaimed(job: Job, attempt: Attempt, *, now: datetime, actor: str, 
 def together(parts: Sequence[AttemptNode]) -> End:
     """How an attempt on several nodes has ended, by how its parts have.
 
-    A lost node decides: what the others said then came of it. Else the first that did not succeed, and of those that
-    stopped to be resumed one that may not be: it was cancelled, or its time is up. Outputs are those
-    of all nodes, in the order of their ranks; the checkpoint is rank 0's; every GPU and node that is to be avoided
-    counts.
+    A lost node decides: what the others said then came of it, and it has left no exit code. Else the first that did
+    not succeed, and of those that stopped to be resumed one that may not be: it was cancelled, or its time is up.
+    Outputs are those of all nodes, in the order of their ranks; the checkpoint is rank 0's; every GPU and node that is
+    to be avoided counts.
     """
     ends = [_restored(part) for part in parts]
     by_time = sorted(range(len(parts)), key=lambda n: (ends[n].why == "peer", parts[n].ended_at, n))
@@ -264,6 +264,19 @@ def checkpoint_refused(part: AttemptNode, why: str, *, now: datetime) -> None:
         journal.write([_note(part, "checkpoint_refused", message)], now)
 
 
+@transaction.atomic
+def events_unread(part: AttemptNode, lines: int, first: str, *, now: datetime) -> None:
+    """The job's timeline says, once for each of its nodes in an attempt, how many lines of its events file said
+    nothing that is understood, and quotes the first of them. ValueError when there is none."""
+    if not lines:
+        raise ValueError("lines must be at least 1")
+    shown = first.replace("\x00", "").strip()[:500]
+    what = "1 line of its events file was" if lines == 1 else f"{lines} lines of its events file were"
+    if not _said(part, "events_unread", attempt=part.attempt_id, node=part.node.name):
+        words = f"{what} not understood and had no effect; the first: {shown}"
+        journal.write([_note(part, "events_unread", words, {"lines": lines})], now)
+
+
 def _said(part: AttemptNode, kind: str, **what: Any) -> bool:
     """Whether the timeline of the attempt's job has such an event already."""
     job = str(part.attempt.job_id)
@@ -274,7 +287,8 @@ def _stored(how: End) -> dict[str, Any]:
     stored = asdict(how)
     stored["outputs"] = [[name, str(artifact)] for name, artifact in how.outputs]
     stored["checkpoint"] = str(how.checkpoint) if how.checkpoint else None
-    return {name: value for name, value in stored.items() if value not in (None, "", 0, [], (), {})}
+    kept = {name: value for name, value in stored.items() if value not in (None, "", 0, [], (), {})}
+    return {**kept, "exit_code": how.exit_code}  # 0 is one
 
 
 def _restored(part: AttemptNode) -> End:

@@ -9,10 +9,11 @@ from django.db import connection
 from django.db.models import Q
 
 from scheduling.models import AttemptNode, Event
+from scheduling.store.journal import TICKS
 from scheduling.store.queries.live import Reader
 from scheduling.store.wake import Waiter, newest_event
 
-CHATTER = ("progress", "log", "metric")
+CHATTER = (*TICKS, "metric")
 
 
 class Tail:

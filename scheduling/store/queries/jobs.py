@@ -23,9 +23,12 @@ from scheduling.models import (
     SchedulerState,
 )
 from scheduling.models.jobs import LIVE
+from scheduling.store import journal
 from scheduling.store.queries.access import Actor
-from scheduling.store.queries.leaving import why_it_leaves
+from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
+from scheduling.store.queries.lost import lost_in, resumes_from
 from scheduling.store.queries.shapes import class_name
+from scheduling.store.transfers import under_way
 
 WAITING = (JobState.QUEUED, JobState.HELD)
 
@@ -40,14 +43,14 @@ def visible(actor: Actor) -> QuerySet[Job]:
 
 def full(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """The same jobs with what :func:`as_dict` needs, in a fixed number of queries."""
-    newest = Attempt.objects.select_related("evicted_for__level", "evicted_for__queue").order_by("number")
+    newest = Attempt.objects.select_related("evicted_for__level", "evicted_for__queue", "lost_work").order_by("number")
     newest = newest.prefetch_related(
         Prefetch(
             "allocations", Allocation.objects.select_related("gpu__node").order_by("gpu__node__name", "gpu__index")
         ),
         Prefetch("nodes", AttemptNode.objects.select_related("node").order_by("rank")),
     )
-    return jobs.prefetch_related(
+    return jobs.select_related("resume").prefetch_related(
         Prefetch("attempts", newest), Prefetch("outputs", JobOutput.objects.select_related("artifact"))
     )
 
@@ -89,7 +92,8 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "retry_of": str(job.retry_of_id) if job.retry_of_id else None,
         "attempt": job.attempt_number,
         "progress": _progress(job),
-        "reasons": [why_it_leaves(last)] if last and job.state == JobState.PREEMPTING else reasons_of(job, holds),
+        "transfer": under_way(list(last.nodes.all()), now) if last else None,
+        "reasons": _reasons(job, last, holds),
         "gpus": [_gpu(a) for a in sorted(held, key=lambda a: (a.gpu.node.name, a.gpu.index))],
         "artifacts": [
             {"id": str(o.artifact_id), "name": o.name, "kind": o.artifact.kind, "size": o.artifact.size,
@@ -102,6 +106,8 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "error": job.error or None,
         "errors": job.errors or [],
         "gpu_hours": round(gpu_ms / 3600, 6),
+        "lost_work": [lost for attempt in attempts if (lost := lost_in(attempt))],
+        "resumes_from": resumes_from(job),
     }  # fmt: skip
 
 
@@ -177,6 +183,15 @@ def _progress(job: Job) -> dict[str, Any] | None:
 def holds_now() -> dict[str, Any]:
     """Why jobs wait, as the last tick found it: ``{shapes: {class: [reason]}, jobs: {id: [reason]}, ...}``."""
     return SchedulerState.objects.values_list("holds", flat=True).first() or {}
+
+
+def _reasons(job: Job, last: Attempt | None, holds: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Why the job waits, or why and how it stops; empty when it does neither."""
+    if last is not None and job.state == JobState.PREEMPTING:
+        return [why_it_leaves(last)]
+    if last is not None and job.state == JobState.CANCELLING:
+        return [how_it_is_cancelled(last)]
+    return reasons_of(job, holds)
 
 
 def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -260,10 +275,10 @@ def _is_uuid(text: str) -> bool:
 
 
 def events(job: Job, after: int = 0, limit: int = 500) -> list[dict[str, Any]]:
-    """The job's timeline, oldest first, without progress and log ticks."""
+    """The job's timeline, oldest first, without what only tells how far something is."""
     rows = (
         Event.objects.filter(object="job", object_id=str(job.pk), id__gt=after)
-        .exclude(type__in=["progress", "log"])
+        .exclude(type__in=journal.TICKS)
         .order_by("id")[:limit]
     )
     return [
@@ -288,6 +303,7 @@ def attempts(job: Job) -> list[dict[str, Any]]:
             "error": a.error or None,
             "log_bytes": a.log_bytes,
             "resumed_from": str(a.resume_id) if a.resume_id else None,
+            "lost": lost_in(a),
             "gpus": [_gpu(x) for x in sorted(a.allocations.all(), key=lambda x: (x.gpu.node.name, x.gpu.index))],
             "nodes": [_part(part) for part in a.nodes.all()],
         }

@@ -1,4 +1,4 @@
-"""Why does a running job save and leave its GPUs? In words, by who asked it to."""
+"""Why does a running job stop and leave its GPUs? In words, by who asked it to."""
 
 from __future__ import annotations
 
@@ -29,6 +29,21 @@ def why_it_leaves(attempt: Attempt) -> dict[str, Any]:
         "message": f"It saves a checkpoint and leaves its GPUs: {_words(attempt)}.",
         "numbers": numbers,
     }
+
+
+def how_it_is_cancelled(attempt: Attempt) -> dict[str, Any]:
+    """The reason of a job that is being cancelled: code CANCELLING, whether by force, and until when it may take."""
+    force = attempt.action == "kill"
+    numbers: dict[str, Any] = {"force": force}
+    if attempt.stop_by is not None and not force:
+        numbers["until_ms"] = to_ms(attempt.stop_by)
+    where = "its nodes were" if len(attempt.nodes.all()) > 1 else "its node was"
+    message = (
+        f"Being cancelled: {where} told to kill it at once, by force."
+        if force
+        else f"Being cancelled: {where} asked to stop it."
+    )
+    return {"code": "CANCELLING", "message": message, "numbers": numbers}
 
 
 def _words(attempt: Attempt) -> str:

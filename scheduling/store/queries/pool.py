@@ -17,6 +17,7 @@ from scheduling.store.clock import to_ms
 from scheduling.store.queries.access import Actor
 
 LATE_S = 25.0
+LOST_WORDS = "it has not been heard of for its whole lease, and its work was taken back"
 
 
 def pool(actor: Actor | None = None, node: str | None = None) -> list[dict[str, Any]]:
@@ -49,7 +50,9 @@ def _node(n: Node, gpus: list[dict[str, Any]]) -> dict[str, Any]:
         "address": n.address,
         "agent_version": n.agent_version,
         "simulated": n.simulated,
-        "why": n.why or None,
+        "left_out": n.left_out,
+        "why": _why(n) or None,
+        "lost_since": live.last_heartbeat_at if live and n.state == NodeState.LOST else None,
         "drain_by": n.drain_by,
         "registered_at": n.registered_at,
         "last_heartbeat_at": live.last_heartbeat_at if live else None,
@@ -57,6 +60,12 @@ def _node(n: Node, gpus: list[dict[str, Any]]) -> dict[str, Any]:
         "version": n.version,
         "gpus": gpus,
     }
+
+
+def _why(n: Node) -> str:
+    """Why the node takes no work. One that is lost may be closed besides, and stays so when it comes back."""
+    closed = f"{n.closed.lower()}: {n.why}" if n.closed and n.why else n.why
+    return "; ".join(words for words in (LOST_WORDS, closed) if words) if n.state == NodeState.LOST else n.why
 
 
 def _gpu(g: Gpu, live: NodeLive | None, held: Allocation | None, actor: Actor | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Sum
+from django.db.models import Count, Q, Sum
 
 from scheduling.core.fairshare import FairShare
 from scheduling.core.ledger import Ledger
@@ -41,13 +41,14 @@ def lost(now: datetime) -> list[dict[str, Any]]:
     rows = (
         LostWork.objects.filter(at__gt=now - LATELY)
         .values_list("attempt__job__project__name", "cause")
-        .annotate(gpu_ms=Sum("gpu_ms"), attempts=Count("pk"))
+        .annotate(gpu_ms=Sum("gpu_ms"), attempts=Count("pk"), in_vain=Count("pk", filter=Q(in_vain=True)))
         .order_by("attempt__job__project__name", "cause")
     )
     return [
-        {"project": project, "cause": cause, "gpu_hours": round(gpu_ms / 3_600_000, 4), "attempts": attempts}
-        for project, cause, gpu_ms, attempts in rows
-    ]
+        {"project": project, "cause": cause, "gpu_hours": round(gpu_ms / 3_600_000, 4), "attempts": attempts,
+         "in_vain": in_vain}
+        for project, cause, gpu_ms, attempts, in_vain in rows
+    ]  # fmt: skip
 
 
 def _rows(

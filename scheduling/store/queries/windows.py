@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
 from typing import Any
 
@@ -40,9 +41,15 @@ def _as_dict(window: Window, actor: Actor) -> dict[str, Any]:
     }
 
 
-def reserved_names() -> list[str]:
-    """The names of all windows that are reserved for a project; a name may be there twice."""
-    return list(Window.objects.filter(project__isnull=False).order_by("name", "pk").values_list("name", flat=True))
+def fingerprint(now: datetime) -> str:
+    """Another text whenever the pages would tell something else of the windows: one came, went, changed or began."""
+    rows = (
+        Window.objects.filter(end__gt=now)
+        .order_by("pk", "nodes__name")
+        .values_list("pk", "name", "start", "end", "project__name", "note", "nodes__name")
+    )
+    told = [(*row, row[2] <= now) for row in rows]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
 def node_names() -> list[str]:

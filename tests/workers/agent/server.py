@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from workers.bundles import arrived, head
 from workers.protocol import Timings, manifest_digest
 
 TOKEN = "emep_node_token"
@@ -40,9 +41,11 @@ class NodeServer:
         self.fault: str | None = None
         self.released = threading.Event()
         self.cut_after: int | None = None
+        self.cut_before_end = 0
         self.ranges: list[str] = []
         self.parts: list[tuple[str, int, int]] = []
         self.part_faults: list[dict[str, Any]] = []
+        self.bundles: list[list[str]] = []
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.http.daemon_threads = True
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -104,6 +107,8 @@ class NodeServer:
         if parts[0] == "attempts" and parts[2] == "claim":
             self.claims.append(parts[1])
             return 200, self.launches[parts[1]]
+        if parts[0] == "attempts" and parts[2] == "inputs" and parts[4] == "bundle":
+            return self.bundle(parts[3], json.loads(body)["paths"])
         if parts[0] == "attempts" and parts[2] == "inputs":
             return 200, self.inputs[(parts[3], "/".join(parts[5:]))]
         if parts[0] == "attempts" and parts[2] == "artifacts":
@@ -132,14 +137,38 @@ class NodeServer:
             answers.append(answer)
         return 200, {"desired": self.desired, "canary": [], "answers": answers}
 
+    def bundle(self, artifact: str, paths: list[str]) -> tuple[int, Any]:
+        self.bundles.append(paths)
+        contents = [self.inputs[(artifact, path)] for path in paths]
+        rows: Any = [
+            {"path": path, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            for path, content in zip(paths, contents, strict=True)
+        ]
+        return 200, head(rows) + b"".join(contents)
+
     def upload(self, method: str, parts: list[str], query: dict[str, list[str]], body: bytes) -> tuple[int, Any]:
         if parts[1] in self.stale:
             return 409, {"code": "stale_epoch"}
         if method == "POST" and len(parts) == 3:
+            asked = json.loads(body)
+            for name, begun in self.uploads.items():
+                if f"art-{name}" not in self.artifacts and {k: v for k, v in begun.items() if k != "bytes"} == asked:
+                    return 201, {"upload": name, "have": {path: len(piece) for path, piece in begun["bytes"].items()}}
             name = f"u{len(self.uploads)}"
-            self.uploads[name] = {**json.loads(body), "bytes": {}}
+            self.uploads[name] = {**asked, "bytes": {}}
             return 201, {"upload": name, "have": {}}
         upload = self.uploads[parts[3]]
+        if parts[4] == "bundle":
+            if self.part_faults and not self.part_faults[0].get("late"):
+                fault = self.part_faults.pop(0)
+                return fault["status"], fault["body"]
+            files, pieces = arrived(body)
+            self.parts += [(file["path"], 0, file["size"]) for file in files]
+            upload["bytes"] |= {file["path"]: piece for file, piece in zip(files, pieces, strict=True)}
+            if self.part_faults:
+                fault = self.part_faults.pop(0)
+                return fault["status"], fault["body"]
+            return 200, {"received": len(files)}
         if method == "PUT":
             path, offset = "/".join(parts[5:]), int(query["offset"][0])
             if self.part_faults:
@@ -207,10 +236,16 @@ class NodeServer:
             def say_bytes(self, content: bytes) -> None:
                 asked = self.headers.get("Range")
                 start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
-                server.ranges.append(asked or "")
+                if "/bundle/" not in self.path:
+                    server.ranges.append(asked or "")
                 self.send_response(206 if asked else 200)
                 self.send_header("Content-Length", str(len(content) - start))
                 self.end_headers()
+                if server.cut_before_end and "bundle" in self.path:
+                    self.wfile.write(content[: -server.cut_before_end])
+                    server.cut_before_end = 0
+                    self.close_connection = True
+                    return
                 if server.cut_after is not None:
                     self.wfile.write(content[start : start + server.cut_after])
                     server.cut_after = None

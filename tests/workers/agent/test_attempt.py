@@ -144,7 +144,7 @@ def test_a_spared_job_that_is_killed_later_ends_by_what_it_was_killed_for(why: s
     world.now += 10.0  # longer than its grace
     ring(world)
     world.beat(stop(why, action="kill"))
-    assert world.count(m.Kill) == [m.Kill(REF)]
+    assert world.count(m.Kill) == [m.Kill(REF, m.StopAsked(why, world.now, world.now))]
     world.ends(Exit(signal=9, cause="kill", at=world.now))
     if world.count(m.Publish):
         world.tell(m.Published(REF))
@@ -275,3 +275,16 @@ def test_processes_that_cannot_be_killed_are_told() -> None:
     report = of(world.ends(Exit(signal=9, clean=False, survivors=(77,))), m.StoreFinished)[0].report
     assert report["gpus_clean"] is False
     assert "77" in report["detail"]
+
+
+def test_lines_of_the_events_file_that_were_not_understood_are_told_once_at_the_end() -> None:
+    world = World().running()
+    world.ends(Exit(0), Facts(bad_lines=3, first_bad="'epoch 1'"))
+    told = [r for r in world.machine.attempts[REF].queue if r["type"] == "events_unread"]
+    assert [(r["lines"], r["first"]) for r in told] == [(3, "'epoch 1'")]
+
+
+def test_where_every_line_was_understood_nothing_is_told_of_them() -> None:
+    world = World().running()
+    world.ends(Exit(0), Facts())
+    assert [r for r in world.machine.attempts[REF].queue if r["type"] == "events_unread"] == []

@@ -8,8 +8,13 @@ import pytest
 
 from tests.workers.agent.server import launch_of
 from tests.workers.agent.world import REF
-from workers.agent.attempt import Phase
+from workers.agent import messages as m
+from workers.agent.command import open_devices
+from workers.agent.loop import Loop
+from workers.agent.outcome import Exit, Facts
+from workers.agent.phase import Phase
 from workers.agent.processes import Processes
+from workers.agent.settings import load, parser
 from workers.agent.statedir import StateDir, write_json
 
 
@@ -35,6 +40,26 @@ def test_what_the_keeper_was_not_told_of_is_prepared_again(before: Processes) ->
 def test_what_the_keeper_was_told_to_start_is_starting_though_it_has_not_done_so_yet(before: Processes) -> None:
     before.start(REF)
     assert phase(before.state) is Phase.STARTING
+
+
+@pytest.mark.parametrize(("why", "outcome"), [("cancel", "CANCELLED"), ("disk_quota", "FAILED")])
+def test_a_kill_that_was_not_asked_for_before_is_remembered_with_its_reason(
+    before: Processes, why: str, outcome: str
+) -> None:
+    state = before.state
+    for name, path in (("token", "t"), ("gpus.yaml", "gpus:\n- {uuid: SIM-0, memory: 1GiB}")):
+        (state.root / name).write_text(path)
+    options = ["--state", str(state.root), "--server", "http://127.0.0.1:9", "--node", "n1", "--bell", "none"]
+    options += ["--token-file", str(state.root / "token"), "--gpus", f"simulated:{state.root / 'gpus.yaml'}"]
+    settings = load(parser().parse_args([*options, "--keeper", "outside"]), {})
+    loop = Loop(settings, open_devices(settings)[0], node={}, token="t")
+    write_json(state.of(REF) / "pid.json", {"pid": 1, "at": 5.0, "boot_id": before.boot})
+    loop.deeds[m.Kill](m.Kill(REF, m.StopAsked(why, 7.0, 7.0)))
+    (held,) = Processes(state).found()
+    assert held.stop == m.StopAsked(why, 7.0, 7.0)
+    held.ended(m.Exited(REF, Exit(signal=9, cause="kill"), Facts()), 9.0, free_within_s=None)
+    assert held.report is not None
+    assert (held.report["outcome"], bool(held.report["error"])) == (outcome, why == "disk_quota")
 
 
 def test_an_order_that_starts_nothing_changes_nothing(before: Processes) -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.workers.agent.server import launch_of
 from tests.workers.agent.world import REF, T, World, go, left_by_another, of, ring, run, silence, stop
 from workers.agent import messages as m
-from workers.agent.attempt import Phase
 from workers.agent.outcome import Exit, Facts
+from workers.agent.phase import Phase
 
 MEETING = {"address": "n7", "port": 41000}
 READY = {"n": 0, "attempt": "a1", "epoch": 1, "type": "ready"}

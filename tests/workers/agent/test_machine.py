@@ -21,8 +21,8 @@ from tests.workers.agent.world import (
     silence,
 )
 from workers.agent import messages as m
-from workers.agent.attempt import Phase
 from workers.agent.outcome import Exit
+from workers.agent.phase import Phase
 
 # ---------------------------------------------------------------- registration, heartbeats, lease
 

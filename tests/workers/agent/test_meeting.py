@@ -12,11 +12,12 @@ from tests.workers.agent.test_whole_node import CALM, finished, node, script
 from tests.workers.agent.waiting import until
 from tests.workers.agent.world import REF
 from workers.agent import messages as m
-from workers.agent.attempt import Held, Phase
+from workers.agent.attempt import Held
 from workers.agent.command import open_devices
 from workers.agent.fence import FenceClock
 from workers.agent.loop import Loop
 from workers.agent.meeting import KeptPorts
+from workers.agent.phase import Phase
 from workers.agent.settings import Settings
 from workers.agent.statedir import Ref, boottime, read_json
 

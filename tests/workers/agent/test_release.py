@@ -60,7 +60,7 @@ def test_memory_that_is_held_for_good_is_told_in_time_with_the_gpu_and_the_amoun
     world.ends(Exit(0))
     report = of(held_for(world, T.kill_s, left=HELD), m.StoreFinished)[0].report
     assert (report["outcome"], report["gpus_clean"]) == ("SUCCEEDED", False)
-    assert report["detail"] == f"not free after its job: {HELD}"
+    assert (report["detail"], report["gpus_held"]) == (f"not free after its job: {HELD}", True)
 
 
 def test_one_look_at_a_time_is_under_way() -> None:

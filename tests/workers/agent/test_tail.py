@@ -48,8 +48,39 @@ def test_progress_and_metrics_become_reports(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_bad_line_is_counted_and_the_next_is_read(tmp_path: Path, line: bytes) -> None:
-    tail = EventsTail(written(tmp_path, line, PROGRESS))
-    assert (tail.poll(0.0), tail.bad_lines) == ([PROGRESS], 1)
+    path = written(tmp_path, line, PROGRESS)
+    assert EventsTail(path).poll(0.0) == [PROGRESS]
+    assert read_facts(path, stop_offset=None).bad_lines == 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "progres", "step": 1, "total": 2}, {"type": "progress", "step": "1", "total": 2}, {"type": "metric"},
+        {"type": "metric", "step": 1, "name": "loss", "value": float("nan")}, {"type": "artifact", "name": "net"},
+    ],
+)  # fmt: skip
+def test_an_event_that_has_no_effect_is_not_understood(tmp_path: Path, event: Any) -> None:
+    assert read_facts(written(tmp_path, PROGRESS, event), stop_offset=None).bad_lines == 1
+
+
+def test_of_what_is_understood_nothing_is_counted(tmp_path: Path) -> None:
+    events = [
+        PROGRESS, b"", {"type": "metric", "step": 1, "name": "loss", "value": 1}, {"type": "checkpoint"},
+        {"type": "artifact", "name": "net", "path": "net"}, {"type": "error"}, {"type": "yield"}, {"type": "done"},
+    ]  # fmt: skip
+    facts = read_facts(written(tmp_path, *events), stop_offset=None)
+    assert (facts.bad_lines, facts.first_bad) == (0, "")
+
+
+def test_the_first_line_that_was_not_understood_is_quoted_cut_and_printable(tmp_path: Path) -> None:
+    path = written(tmp_path, PROGRESS, b"epoch\x00 1 \x1b[31m\xff" + b"y" * 6000, b"second")
+    facts = read_facts(path, stop_offset=None)
+    assert facts.bad_lines == 2
+    assert facts.first_bad.startswith(r"'epoch\x00 1 \x1b[31m\\xffyyy")
+    assert facts.first_bad.endswith("yyy...'")
+    assert facts.first_bad.isprintable()
+    assert len(facts.first_bad) < 150
 
 
 @pytest.mark.parametrize(

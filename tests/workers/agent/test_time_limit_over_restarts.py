@@ -7,8 +7,9 @@ from pathlib import Path
 from tests.workers.agent.server import launch_of
 from tests.workers.agent.world import REF, World, drive, of, run
 from workers.agent import messages as m
-from workers.agent.attempt import Held, Phase
+from workers.agent.attempt import Held
 from workers.agent.outcome import Exit
+from workers.agent.phase import Phase
 from workers.agent.processes import Processes
 from workers.agent.statedir import StateDir, write_json
 
@@ -37,7 +38,7 @@ def test_it_is_asked_and_killed_at_the_times_that_the_agent_before_would_have_do
 def test_one_whose_time_ran_out_while_no_agent_was_there_is_killed_at_once_and_timed_out() -> None:
     world = restarted(960.0)
     world.tell(m.Tick())
-    assert world.count(m.Kill) == [m.Kill(REF)]
+    assert world.count(m.Kill) == [m.Kill(REF, m.StopAsked("time_limit", world.now, world.now))]
     report = of(world.ends(Exit(signal=9, cause="kill")), m.StoreFinished)[0].report
     assert (report["outcome"], report["why"]) == ("TIMED_OUT", "time_limit")
 

@@ -12,13 +12,18 @@ from typing import Any
 import pytest
 
 from tests.workers.agent.server import TOKEN, NodeServer
-from workers.agent import transfer
+from workers.agent import sending
 from workers.agent.client import Api
+from workers.agent.fetching import Fetcher
+from workers.agent.sending import publish
 from workers.agent.statedir import Ref
-from workers.agent.transfer import Aborted, Fetcher, Patience, TransferFailed, publish
+from workers.agent.transfer import Aborted, Patience, TransferFailed
+from workers.bundles import SMALL_BYTES
 
 REF = Ref("a1", 1)
-CONTENT = bytes(range(256)) * 400
+# A file that travels alone; small ones are in test_bundles.
+CONTENT = bytes(range(256)) * 1100
+assert len(CONTENT) > SMALL_BYTES
 
 
 def entry(path: str, content: bytes = CONTENT, **changes: Any) -> Any:
@@ -97,9 +102,9 @@ def test_wrong_bytes_are_refused_after_three_tries(tmp_path: Path) -> None:
 def test_more_bytes_than_promised_are_refused(tmp_path: Path) -> None:
     with (
         fetching(tmp_path) as (_, fetcher, inputs),
-        pytest.raises(TransferFailed, match="more bytes than its size of 10"),
+        pytest.raises(TransferFailed, match=f"more bytes than its size of {len(CONTENT) - 1}"),
     ):
-        fetcher.inputs(one(entry("m/w.bin", size=10)), inputs)
+        fetcher.inputs(one(entry("m/w.bin", size=len(CONTENT) - 1)), inputs)
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "a\0b", "", "a//b", "con\\x", "nul."])
@@ -217,15 +222,15 @@ def publishing(tmp_path: Path, content: bytes = CONTENT) -> Iterator[tuple[NodeS
 
 
 def test_an_upload_arrives_in_parts_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "PART_BYTES", 40_000)
+    monkeypatch.setattr(sending, "PART_BYTES", 100_000)
     with publishing(tmp_path) as (server, send):
         artifact = send()
         assert server.artifacts[artifact]["bytes"] == {"d/w.bin": CONTENT}
-        assert [offset for _, offset, _ in server.parts] == [0, 40_000, 80_000]
+        assert [offset for _, offset, _ in server.parts] == [0, 100_000, 200_000]
 
 
 def test_a_wrong_offset_is_corrected_by_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "PART_BYTES", 40_000)
+    monkeypatch.setattr(sending, "PART_BYTES", 100_000)
     with publishing(tmp_path) as (server, send):
         server.part_faults = [{"status": 409, "body": {"offset": 0}}]
         assert server.artifacts[send()]["bytes"] == {"d/w.bin": CONTENT}

@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 
 from tests.workers.agent.server import launch_of
 from workers.agent import messages as m
-from workers.agent.attempt import Held, Phase
+from workers.agent.attempt import Held
 from workers.agent.machine import Machine
 from workers.agent.outcome import Exit, Facts
+from workers.agent.phase import Phase
 from workers.agent.statedir import Ref
 from workers.protocol import Timings
 

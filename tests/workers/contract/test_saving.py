@@ -141,7 +141,8 @@ def test_a_job_that_was_let_run_on_and_ends_by_that_signal_is_preempted(end: Exi
 
 def test_a_job_over_its_share_of_the_disk_is_ended_and_told_what_to_do() -> None:
     world = World().running()
-    assert of(world.tell(m.OverQuota(REF, 900, 500)), m.Kill) == [m.Kill(REF)]
+    killed = of(world.tell(m.OverQuota(REF, 900, 500)), m.Kill)
+    assert killed == [m.Kill(REF, m.StopAsked("disk_quota", world.now, world.now))]
     world.ends(Exit(signal=9, cause="kill"))
     said = report(world)
     assert (said["outcome"], said["detail"], said["why"]) == ("FAILED", "disk_quota", None)

@@ -1,0 +1,25 @@
+"""What are a job's artifacts called? As its program says, or as the job where nobody has named them."""
+
+from __future__ import annotations
+
+from scheduling.models import Job
+
+# The kind whose program names its artifacts itself; those of the built-in kinds are called what the job is called.
+PROGRAM = "command"
+# What is published of a program that names nothing: all that it left.
+UNNAMED = "output"
+
+
+def output_name(job: Job, name: str, *, alone: bool) -> str:
+    """The name under which an artifact, the only one of its job or one of several, is the job's output.
+
+    Equal bytes of two jobs share an artifact, not a name.
+    """
+    if job.kind == PROGRAM and name != UNNAMED:
+        return name
+    return job.name if alone else f"{job.name[:60]} {name}"[:100]
+
+
+def artifact_name(job: Job | None, name: str, kind: str) -> str:
+    """The name of the artifact itself that was uploaded, of this kind, under ``name``."""
+    return name if job is None or kind != "model" or job.kind == PROGRAM else job.name
