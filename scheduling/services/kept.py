@@ -52,6 +52,7 @@ class Kept:
         self._scheduler: Scheduler | None = None
         self._reader: Reader | None = None
         self._source: tuple[object, ...] = ()
+        self._evictions: load_jobs.Evictions | None = None
         self._live: dict[str, LiveAttempt] = {}
         self._unreachable: frozenset[str] = frozenset()
 
@@ -66,11 +67,13 @@ class Kept:
         checkpoints can be stored (D31).
         """
         policy = load.policy_of()
-        marks = load_jobs.eviction_mark(now, protect_times=policy.evict.protect_times)
-        source = (epoch, can_store, *load_pool.inventory_mark(), *marks)
         scheduler, changes = self._scheduler, []
         if scheduler is not None and self._reader is not None:
             changes = [each for each in self._reader.take() if each.object in FOLLOWED and each.type not in CHATTER]
+        # After the changes: what is known of evictions is then at least as new as what was told of jobs.
+        self._evictions = load_jobs.evictions(now)
+        marks = load_jobs.eviction_mark(self._evictions, now, protect_times=policy.evict.protect_times)
+        source = (epoch, can_store, *load_pool.inventory_mark(), *marks)
         if (
             scheduler is None
             or policy != scheduler.policy
@@ -118,9 +121,9 @@ class Kept:
                 ends[change.object_id] = change
         if not touched:
             return True
-        ids = [UUID(job) for job in touched]
-        waiting = {job.id: job for job in load_jobs.waiting(now, ids)}
-        live = {attempt.job: attempt for attempt in load_jobs.live(now, ids)}
+        ids, known = [UUID(job) for job in touched], self._evictions
+        waiting = {job.id: job for job in load_jobs.waiting(now, ids, known=known)}
+        live = {attempt.job: attempt for attempt in load_jobs.live(now, ids, known=known)}
         # Consumption is settled end by end, and in the same order as the balances were.
         order = [*ends, *(job for job in touched if job not in ends)]
         return all(self._settle(scheduler, job, waiting.get(job), live.get(job), end=ends.get(job)) for job in order)

@@ -10,11 +10,15 @@ from uuid import UUID
 
 from django.db import connection
 
-from scheduling.models import Event
+from scheduling.models import Event, Job
+from scheduling.store.fixed import FixedInsert, FixedValues
 
 CHANNEL = "emep"
 # These tell how far something is, to pages that are open: they stand on no timeline, and are not kept for long.
 TICKS = ("progress", "log", "transfer")
+
+_INSERT = FixedInsert(Event)
+_JOB = FixedValues(lambda job: Job.objects.filter(pk=job).values_list("version", "project__name"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,13 @@ def write(notes: Iterable[Note], now: datetime) -> None:
     ]
     if not rows:
         return
-    Event.objects.bulk_create(rows)
+    _INSERT(rows)
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, '')", [CHANNEL])
+
+
+def of_job(job_id: UUID) -> tuple[int, str]:
+    """The job's version as it is now and the name of its project, for a note about it; the job must exist."""
+    ((version, project),) = _JOB(job_id)
+    return version, project or ""

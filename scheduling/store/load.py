@@ -20,12 +20,13 @@ def snapshot(now: datetime, *, can_store: bool = True, policy: Policy | None = N
     ``can_store``: whether checkpoints can be stored; while they can't no victims are chosen (D31). ``policy``: as it
     was read just now, by who has read it.
     """
+    known = load_jobs.evictions(now)
     return Snapshot(
         now_ms=to_ms(now),
         policy=policy or policy_of(),
         pool=pool_of(),
-        waiting=load_jobs.waiting(now),
-        live=load_jobs.live(now),
+        waiting=load_jobs.waiting(now, known=known),
+        live=load_jobs.live(now, known=known),
         leases=leases(now),
         usage=load_jobs.usage(),
         nominations=load_jobs.nominations(),

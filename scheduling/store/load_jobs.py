@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, QuerySet, TextField
+from django.db.models import Count, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from scheduling.core.ledger import MICRO
@@ -21,11 +23,14 @@ from scheduling.models import Allocation, Attempt, Balance, Job, Nomination
 from scheduling.models.jobs import LIVE
 from scheduling.store import measured
 from scheduling.store.clock import to_ms
+from scheduling.store.fixed import FixedValues
 from scheduling.store.topology import restored
 
 Ids = Collection[UUID] | None
 RECENT = timedelta(hours=24)
 NOT_MEASURED = measured.Costs()
+# So many ids are asked for in a query that is worded once for each number of them.
+FEW = 8
 
 _TEXTS = ("id", "submitted_at", "eligible_at", "not_before", "start_by", "affinity", "topology", "avoid")
 _REQUEST = (
@@ -45,17 +50,73 @@ _LIVE = (
 )  # fmt: skip
 
 
-def waiting(now: datetime, ids: Ids = None) -> tuple[WaitingJob, ...]:
-    """The QUEUED jobs, or those of them with these ids."""
+class Evictions(NamedTuple):
+    """How often each job was evicted in the last day, and what an eviction costs by kind of job (D10)."""
+
+    times: dict[UUID, int]
+    costs: dict[str, measured.Costs]
+
+
+_EVICTED = FixedValues(
+    lambda since: (
+        Attempt.objects.filter(ended_at__gt=since, outcome="PREEMPTED", why="preempt")
+        .order_by("job_id")
+        .values_list("job_id")
+        .annotate(times=Count("pk"))
+    )
+)
+_KEPT_FROM = FixedValues(lambda now: Job.objects.filter(no_evict_until__gt=now).order_by("pk").values_list("pk"))
+
+
+def evictions(now: datetime) -> Evictions:
+    """What is known of evictions now: a tick reads it once."""
+    return Evictions(dict(_EVICTED(now - RECENT)), measured.costs())
+
+
+class _OfJobs:
+    """A query of all jobs, or of those with some ids; of a few it is worded once for each number of them."""
+
+    def __init__(self, made: Callable[[Ids], QuerySet[Any, tuple[Any, ...]]]) -> None:
+        self._made, self._worded = made, FixedValues(lambda *ids: made(ids))
+
+    def __call__(self, ids: Ids) -> Iterable[tuple[Any, ...]]:
+        """The rows."""
+        if ids is not None and _few(ids):
+            return self._worded(*ids)
+        return self._made(ids).iterator(chunk_size=2000)
+
+
+def _waiting_rows(ids: Ids) -> QuerySet[Any, tuple[Any, ...]]:
     rows = _only(Job.objects.filter(state=JobState.QUEUED), "pk", ids)
     # As text, and equal texts are read once: of a hundred thousand rows the conversion is what takes long.
     texts = {f"{name}_text": Cast(name, TextField()) for name in _TEXTS}
-    preempted = {str(job): times for job, times in _preemptions(now, ids).items()}
+    return rows.order_by().annotate(**texts).values_list(*_WAITING)
+
+
+def _running(ids: Ids) -> QuerySet[Attempt, Attempt]:
+    return _only(Attempt.objects.filter(ended_at__isnull=True, job__state__in=LIVE), "job_id", ids)
+
+
+def _held_rows(ids: Ids) -> QuerySet[Any, tuple[Any, ...]]:
+    rows = _only(Allocation.objects.filter(released_at__isnull=True), "attempt__job_id", ids)
+    return rows.order_by("gpu__uuid").values_list("attempt_id", "gpu__uuid", "billing")
+
+
+def _part_rows(ids: Ids) -> QuerySet[Any, tuple[Any, ...]]:
+    said = ("nodes__claimed_at", "nodes__ready_at", "nodes__ended_at")
+    rows = _running(ids).filter(nodes__isnull=False).order_by("id", "nodes__rank")
+    return rows.values_list("id", "nodes__node__name", *said)
+
+
+_WAIT, _RUN = _OfJobs(_waiting_rows), _OfJobs(lambda ids: _running(ids).order_by("id").values_list(*_LIVE))
+_HELD, _PARTS = _OfJobs(_held_rows), _OfJobs(_part_rows)
+
+
+def waiting(now: datetime, ids: Ids = None, *, known: Evictions | None = None) -> tuple[WaitingJob, ...]:
+    """The QUEUED jobs, or those of them with these ids. ``known``: what is known of evictions, where it was read."""
+    preempted = {str(job): times for job, times in (known or evictions(now)).times.items()}
     reader = _Reader(now)
-    return tuple(
-        reader.job(row, preempted)
-        for row in rows.order_by().annotate(**texts).values_list(*_WAITING).iterator(chunk_size=2000)
-    )
+    return tuple(reader.job(row, preempted) for row in _WAIT(ids))
 
 
 class _Reader:
@@ -125,25 +186,21 @@ def terms(stored: Iterable[dict[str, object]]) -> tuple[AffinityTerm, ...]:
     )
 
 
-def live(now: datetime, ids: Ids = None) -> tuple[LiveAttempt, ...]:
+def live(now: datetime, ids: Ids = None, *, known: Evictions | None = None) -> tuple[LiveAttempt, ...]:
     """The attempts that hold GPUs, or those of them of the jobs with these ids; each with its nodes by rank.
 
     Its newest checkpoint counts when it made it itself: what it resumed from says nothing of what it would lose.
+    ``known``: what is known of evictions, where it was read.
     """
-    running = _only(Attempt.objects.filter(ended_at__isnull=True, job__state__in=LIVE), "job_id", ids)
     held: dict[UUID, list[tuple[str, float]]] = defaultdict(list)
     parts: dict[UUID, list[_Part]] = defaultdict(list)
-    allocated = _only(Allocation.objects.filter(released_at__isnull=True), "attempt__job_id", ids)
-    for attempt, uuid, billing in allocated.order_by("gpu__uuid").values_list("attempt_id", "gpu__uuid", "billing"):
+    for attempt, uuid, billing in _HELD(ids):
         held[attempt].append((uuid, billing))
-    said = ("nodes__claimed_at", "nodes__ready_at", "nodes__ended_at")
-    nodes = running.filter(nodes__isnull=False).values_list("id", "nodes__node__name", *said)
-    for attempt, node, claimed, ready, ended in nodes.order_by("id", "nodes__rank"):
+    for attempt, node, claimed, ready, ended in _PARTS(ids):
         parts[attempt].append(_Part(node, bool(claimed), bool(ready), bool(ended)))
-    preempted, costs = _preemptions(now, ids), measured.costs()
+    preempted, costs = known or evictions(now)
     return tuple(
-        _live(row, held[row[0]], parts[row[0]], preempted, costs=costs.get(row[-1], NOT_MEASURED))
-        for row in running.order_by("id").values_list(*_LIVE)
+        _live(row, held[row[0]], parts[row[0]], preempted, costs=costs.get(row[-1], NOT_MEASURED)) for row in _RUN(ids)
     )
 
 
@@ -186,24 +243,26 @@ def _live(
     )  # fmt: skip
 
 
-def _preemptions(now: datetime, ids: Ids) -> dict[UUID, int]:
-    """How often each job was evicted in the last day (D10)."""
-    rows = _only(Attempt.objects.filter(ended_at__gt=now - RECENT, outcome="PREEMPTED", why="preempt"), "job_id", ids)
-    return dict(rows.order_by("job_id").values_list("job_id").annotate(times=Count("pk")))
-
-
-def eviction_mark(now: datetime, *, protect_times: int) -> tuple[object, ...]:
+def eviction_mark(known: Evictions, now: datetime, *, protect_times: int) -> tuple[object, ...]:
     """Equal as long as nothing has changed about what evictions cost and who may evict, but by events of those jobs.
 
     Who was evicted often of late, who is kept from evicting, and what is measured of each kind.
     """
-    often = [str(job) for job, times in _preemptions(now, None).items() if times >= protect_times]
-    kept_from = Job.objects.filter(no_evict_until__gt=now).order_by("pk").values_list("pk", flat=True)
-    return (*sorted(often), "", *map(str, kept_from), "", *measured.costs().items())
+    often = [str(job) for job, times in known.times.items() if times >= protect_times]
+    return (*sorted(often), "", *(str(job) for (job,) in _KEPT_FROM(now)), "", *known.costs.items())
 
 
 def _only(rows: QuerySet[Any], field: str, ids: Ids) -> QuerySet[Any]:
-    return rows if ids is None else rows.filter(**{f"{field}__in": list(ids)})
+    """Those of the rows with one of the ids: any of a few is asked for as such, since a list can't be worded once."""
+    if ids is None:
+        return rows
+    if _few(ids):
+        return rows.filter(reduce(or_, (Q((field, each)) for each in ids)))
+    return rows.filter(**{f"{field}__in": list(ids)})
+
+
+def _few(ids: Ids) -> bool:
+    return ids is not None and 0 < len(ids) <= FEW
 
 
 def nominations() -> tuple[CoreNomination, ...]:

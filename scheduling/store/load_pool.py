@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Max, Q, Sum
+from django.db.models import F, Func, Model, Q, QuerySet, Value
 
 from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.pool import Gpu as CoreGpu
@@ -15,12 +16,25 @@ from scheduling.core.snapshot import NodeLease
 from scheduling.core.snapshot import Window as CoreWindow
 from scheduling.models import Availability, Gpu, Node, NodeLive, SchedulerState, Window
 from scheduling.store.clock import to_ms
-from scheduling.store.fixed import Fixed
+from scheduling.store.fixed import Fixed, FixedValues
 from scheduling.store.queries.windows import RESERVED
 
 _CLOSED = Fixed(
     lambda: NodeLive.objects.filter(Q(leaving=True) | Q(disk_low=True)).order_by("node_id").values_list("node_id")
 )
+
+
+def _counted(model: type[Model], which: int) -> QuerySet[Any, tuple[Any, ...]]:
+    counts = [
+        Func(F(field), function=function) for function, field in (("COUNT", "pk"), ("MAX", "pk"), ("SUM", "version"))
+    ]
+    return model._default_manager.order_by().values_list(Value(which), *counts)
+
+
+_INVENTORY = Fixed(lambda: _counted(Node, 0).union(_counted(Gpu, 1), all=True))
+_LEASES = FixedValues(lambda: NodeLive.objects.values_list("node__name", "node__boot_id", "last_heartbeat_at"))
+_ACCEPTING = FixedValues(lambda: Availability.objects.order_by("pk").values_list("since", "last_seen_at")[:1])
+_CONFIRMED = Fixed(lambda since: SchedulerState.objects.filter(silence_confirmed_at__gt=since).values_list("pk"))
 
 
 def pool_of() -> Pool:
@@ -47,9 +61,7 @@ def _labels(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 def inventory_mark() -> tuple[object, ...]:
     """Equal as long as :func:`pool_of` gives the same pool: whoever changes a node or a GPU raises its version."""
-    counted = {"rows": Count("pk"), "newest": Max("pk"), "versions": Sum("version")}
-    nodes, gpus = (model.objects.aggregate(**counted) for model in (Node, Gpu))
-    return (*nodes.values(), *gpus.values(), *_CLOSED())
+    return (*sorted(_INVENTORY()), *_CLOSED())
 
 
 def windows(now: datetime) -> tuple[CoreWindow, ...]:
@@ -69,17 +81,17 @@ def silence_confirmed(now: datetime, *, lease_s: float) -> bool:
     """Whether an operator said within the last lease that those who are silent are gone: by then each of them is lost,
     and whoever falls silent later is guarded again."""
     since = now - timedelta(seconds=lease_s)
-    return SchedulerState.objects.filter(silence_confirmed_at__gt=since).exists()
+    return bool(_CONFIRMED(since))
 
 
 def leases(now: datetime) -> tuple[NodeLease, ...]:
     """The lease of every node that has registered; silence counts only while heartbeats could be accepted (D21)."""
-    window = Availability.objects.values_list("since", "last_seen_at").first()
+    window = next(iter(_ACCEPTING()), None)
     scale = settings.TIME_SCALE
     at = to_ms(now)
     accepting = window is not None and at - to_ms(window[1]) <= 10_000 * scale
     found = []
-    for name, boot, last in NodeLive.objects.values_list("node__name", "node__boot_id", "last_heartbeat_at"):
+    for name, boot, last in _LEASES():
         if last is None:
             continue
         since = max(to_ms(last), to_ms(window[0])) if window else at

@@ -10,10 +10,26 @@ from typing import Any, NamedTuple
 from django.db.models import F
 
 from scheduling.models import Attempt, LostWork
+from scheduling.store.fixed import FixedValues
 
 LATELY = 200  # attempts of all kinds that are looked at
 ENOUGH = 20  # of one kind
 STEPS = (1, 2, 5)
+
+_SAVED = FixedValues(
+    lambda: (
+        LostWork.objects.filter(cause="preempt", redo_since=F("attempt__asked_at"))
+        .order_by("-at")
+        .values_list("attempt__job__kind", "redo_since", "at")[:LATELY]
+    )
+)
+_RESUMED = FixedValues(
+    lambda: (
+        Attempt.objects.filter(resumed_at__isnull=False, started_at__isnull=False)
+        .order_by("-resumed_at")
+        .values_list("job__kind", "started_at", "resumed_at")[:LATELY]
+    )
+)
 
 
 class Costs(NamedTuple):
@@ -28,10 +44,7 @@ def costs() -> dict[str, Costs]:
 
     Rounded, so that what is expected of running jobs does not change with every eviction.
     """
-    saved = LostWork.objects.filter(cause="preempt", redo_since=F("attempt__asked_at")).order_by("-at")
-    resumed = Attempt.objects.filter(resumed_at__isnull=False, started_at__isnull=False).order_by("-resumed_at")
-    saves = _medians(saved.values_list("attempt__job__kind", "redo_since", "at")[:LATELY])
-    restores = _medians(resumed.values_list("job__kind", "started_at", "resumed_at")[:LATELY])
+    saves, restores = _medians(_SAVED()), _medians(_RESUMED())
     return {kind: Costs(saves.get(kind), restores.get(kind)) for kind in sorted({*saves, *restores})}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F, Func
 
 from scheduling.models import (
     Attempt,
@@ -22,7 +22,25 @@ from scheduling.models import (
 )
 from scheduling.store import journal
 from scheduling.store.commit import attempts
+from scheduling.store.fixed import Fixed, FixedUpdate
 
+_HEARD = FixedUpdate(lambda node, seq: NodeLive.objects.filter(node__name=node, seq__lte=seq))
+_RENEWED = FixedUpdate(lambda node: NodeLive.objects.filter(node__name=node))
+_PROGRESS = FixedUpdate(lambda job: Job.objects.filter(pk=job), version=F("version") + 1)
+_TICKED = FixedUpdate(lambda: SchedulerState.objects.filter(pk=1), ticks=F("ticks") + 1)
+_LAST_CHUNK = Fixed(
+    lambda attempt, rank: (
+        LogChunk.objects.filter(attempt_id=attempt, rank=rank).order_by("-offset").values_list("offset", "size")[:1]
+    )
+)
+_SEEN = FixedUpdate(
+    lambda now, lately: Availability.objects.filter(pk=1, last_seen_at__lt=now, last_seen_at__gte=lately)
+)
+_KEPT = Fixed(
+    lambda attempt, rank: (
+        LogChunk.objects.filter(attempt_id=attempt, rank=rank).order_by().values_list(Func(F("size"), function="SUM"))
+    )
+)
 CUT = "\n[log capped: the job wrote more than is kept]\n"
 
 
@@ -41,28 +59,26 @@ def heartbeat(node: str, said: Mapping[str, Any]) -> bool:
 
     A message that others have overtaken on the way renews the lease and says nothing else.
     """
-    row = NodeLive.objects.filter(node__name=node)
-    newer = row.filter(seq__lte=said["seq"]).update(**said)
-    return bool(newer or row.update(last_heartbeat_at=said["last_heartbeat_at"]))
+    newer = _HEARD(node, said["seq"], **said)
+    return bool(newer or _RENEWED(node, last_heartbeat_at=said["last_heartbeat_at"]))
 
 
 def accepting(now: datetime, *, gap_s: float) -> None:
     """A web process could accept heartbeats at ``now``; after a gap everybody's lease starts anew (D21)."""
-    row, made = Availability.objects.get_or_create(pk=1, defaults={"since": now, "last_seen_at": now})
-    if made:
+    if _SEEN(now, now - timedelta(seconds=gap_s), last_seen_at=now):
         return
-    changes = {"last_seen_at": now}
-    if now - row.last_seen_at > timedelta(seconds=gap_s):
-        changes["since"] = now
-    Availability.objects.filter(pk=1, last_seen_at__lt=now).update(**changes)
+    _, made = Availability.objects.get_or_create(pk=1, defaults={"since": now, "last_seen_at": now})
+    if not made:
+        Availability.objects.filter(pk=1, last_seen_at__lt=now - timedelta(seconds=gap_s)).update(
+            last_seen_at=now, since=now
+        )
 
 
 def progress(part: AttemptNode, *, step: int, total: int, unit: str, rate: float | None, now: datetime) -> None:
     """The job's progress is at least ``step``; the page hears of it by an event of type ``progress``."""
-    job_id = part.attempt.job_id
     attempts.got_on(part.attempt, step, now)
-    Job.objects.filter(pk=job_id).update(
-        progress_step=step, progress_total=total, progress_unit=unit[:31], progress_rate=rate, version=F("version") + 1
+    _PROGRESS(
+        part.attempt.job_id, progress_step=step, progress_total=total, progress_unit=unit[:31], progress_rate=rate
     )
     _tell(part, "progress", {"step": step, "total": total}, now)
 
@@ -84,14 +100,13 @@ def log(part: AttemptNode, *, offset: int, text: str, limit: int, now: datetime)
     attempt_id = part.attempt_id
     # A NUL can't be stored by PostgreSQL, a lone surrogate by neither: both are shown as what they are.
     clean = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
-    kept = LogChunk.objects.filter(attempt_id=attempt_id, rank=part.rank).aggregate(n=Sum("size"))["n"] or 0
     size = len(text.encode("utf-8", "surrogatepass"))
-    newest = LogChunk.objects.filter(attempt_id=attempt_id, rank=part.rank).order_by("-offset").first()
-    wanted = newest.offset + newest.size if newest else 0
+    wanted = sum(next(iter(_LAST_CHUNK(attempt_id, part.rank)), (0, 0)))
     if offset != wanted:
         return wanted if offset > wanted or offset + size <= wanted else _rest(part, wanted, offset, text, limit, now)
     if not size:
         return wanted
+    kept = _KEPT(attempt_id, part.rank)[0][0] or 0
     if kept + size > limit:
         if kept < limit:
             LogChunk.objects.create(attempt_id=attempt_id, rank=part.rank, offset=offset, size=size, text=CUT)
@@ -110,12 +125,11 @@ def _rest(part: AttemptNode, wanted: int, offset: int, text: str, limit: int, no
 
 
 def _tell(part: AttemptNode, kind: str, data: dict[str, Any], now: datetime) -> None:
-    job = Job.objects.select_related("project").only("version", "epoch", "project__name").get(pk=part.attempt.job_id)
+    version, project = journal.of_job(part.attempt.job_id)
     journal.write(
         [
-            journal.Note(kind, "job", str(job.pk), actor=f"node {part.node.name}", version=job.version,
-                         project=job.project.name if job.project else "", attempt=part.attempt_id,
-                         epoch=part.attempt.epoch, data=data)
+            journal.Note(kind, "job", str(part.attempt.job_id), actor=f"node {part.node.name}", version=version,
+                         project=project, attempt=part.attempt_id, epoch=part.attempt.epoch, data=data)
         ],
         now,
     )  # fmt: skip
@@ -144,6 +158,4 @@ def tick(
 ) -> None:
     """The scheduler's row shows its last tick and why jobs wait (one entry a shape); None when that is as it was."""
     told = {} if holds is None else {"holds": dict(holds)}
-    SchedulerState.objects.filter(pk=1).update(
-        last_tick_at=now, last_tick_ms=milliseconds, ticks=F("ticks") + 1, alarms=list(alarms), **told
-    )
+    _TICKED(last_tick_at=now, last_tick_ms=milliseconds, alarms=list(alarms), **told)

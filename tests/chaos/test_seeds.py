@@ -12,7 +12,7 @@ from tests.chaos.house import Story, story
 pytestmark = pytest.mark.django_db(transaction=True)
 
 FIRST = int(os.environ.get("EMEP_CHAOS_FIRST", "0"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("EMEP_CHAOS_SEEDS", "8")))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("EMEP_CHAOS_SEEDS", "20")))
 
 
 told: dict[int, Story] = {}

@@ -226,7 +226,7 @@ def sort_by_score(patch: pytest.MonkeyPatch) -> None:
     """The level is the score: priority * (1 + (target - consumed) / target), as one might read the specification."""
     waiting = load_jobs.waiting
 
-    def by_score(*given: Any) -> Any:
+    def by_score(*given: Any, **more: Any) -> Any:
         spent = dict(Balance.objects.filter(ledger="project").values_list("key", "gpu_ms"))
         weights = dict(Project.objects.values_list("name", "weight"))
         total = sum(spent.values()) or 1.0
@@ -234,7 +234,7 @@ def sort_by_score(patch: pytest.MonkeyPatch) -> None:
         return tuple(
             replace(job, level_value=round(1000 * job.level_value * (
                 1 + (target[job.project] - spent.get(job.project, 0.0)) / target[job.project])))
-            for job in waiting(*given)
+            for job in waiting(*given, **more)
         )  # fmt: skip
 
     patch.setattr(load_jobs, "waiting", by_score)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -11,27 +12,48 @@ from django.db.models import Q
 from scheduling.models import Attempt
 from scheduling.store import journal
 from scheduling.store.commit.evictions import runs_on
+from scheduling.store.fixed import FixedValues
 
 # The node enforces the limit on its own clock; the server speaks when kill time and a heartbeat have passed too.
 LATE_S = 20.0
 
+_ASKED_OR_BEGUN = FixedValues(
+    lambda: Attempt.objects.filter(Q(action="stop") | Q(action="run", started_at__isnull=False), ended_at__isnull=True)
+    .values_list("pk", "action", "why", "stop_by", "started_at", "remaining_s")
+)  # fmt: skip
 
-@transaction.atomic
+
 def enforce(now: datetime) -> list[str]:
     """Attempts past their grace or their time limit are told to be killed; returns the nodes to ring.
 
     But of a queue whose jobs never make way unsaved, one that was to leave for another job and has not saved is not:
     unless a node of it has ended its part, so that it can't run on.
     """
-    late = timedelta(seconds=LATE_S * settings.TIME_SCALE)
-    # Of a preemption only the server ends the grace, so it needn't wait for the node to have done so.
-    stopping = Attempt.objects.filter(ended_at__isnull=True, action="stop")
-    overdue = stopping.filter(Q(stop_by__lt=now - late) | Q(stop_by__lte=now, why="preempt"))
-    running = Attempt.objects.filter(ended_at__isnull=True, action="run", started_at__isnull=False)
-    timed_out = [a for a in running if a.started_at and a.started_at + timedelta(seconds=a.remaining_s) < now - late]
+    if not any(_overdue(now)):  # as it mostly is: no transaction for that
+        return []
+    with transaction.atomic():
+        return _kill(now)
+
+
+def _overdue(now: datetime) -> tuple[list[UUID], list[UUID]]:
+    """The attempts past their grace, and those past their time limit."""
+    late = now - timedelta(seconds=LATE_S * settings.TIME_SCALE)
+    stopping, running = [], []
+    for key, action, why, stop_by, started_at, remaining_s in _ASKED_OR_BEGUN():
+        # Of a preemption only the server ends the grace, so it needn't wait for the node to have done so.
+        if action == "stop" and stop_by is not None and (stop_by < late or (why == "preempt" and stop_by <= now)):
+            stopping.append(key)
+        elif action == "run" and started_at + timedelta(seconds=remaining_s) < late:
+            running.append(key)
+    return stopping, running
+
+
+def _kill(now: datetime) -> list[str]:
+    stopping, running = _overdue(now)
+    overdue = Attempt.objects.filter(pk__in=stopping).select_related("job__queue")
+    ending = [(attempt, attempt.why) for attempt in overdue if not _may_run_on(attempt)]
     nodes: list[str] = []
-    ending = [(a, a.why) for a in overdue.select_related("job__queue") if not _may_run_on(a)]
-    for attempt, why in ending + [(a, "time_limit") for a in timed_out]:
+    for attempt, why in [*ending, *((attempt, "time_limit") for attempt in Attempt.objects.filter(pk__in=running))]:
         if Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=True).update(action="kill", why=why, stop_by=now):
             nodes += attempt.nodes.values_list("node__name", flat=True)
             journal.write(

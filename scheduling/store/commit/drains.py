@@ -18,9 +18,18 @@ from scheduling.core.policy import Policy
 from scheduling.models import Attempt, Node, SchedulerState
 from scheduling.store import journal
 from scheduling.store.commit.leaving import Leave, leave
+from scheduling.store.fixed import FixedValues
 
 HEALTH = "health"
 CLOSED = {NodeEvent.CORDON: NodeState.CORDONED, NodeEvent.DRAIN: NodeState.DRAINING}
+_DUE = FixedValues(
+    lambda now: Attempt.objects.filter(
+        nodes__node__state=NodeState.DRAINING, nodes__node__drain_by__lte=now, nodes__ended_at__isnull=True,
+        ended_at__isnull=True, action="run",
+    )
+    .order_by("job_id")
+    .values_list("pk", "nodes__node__name")
+)  # fmt: skip
 OPEN: dict[str, Any] = {"closed": "", "closed_by": "", "why": "", "drain_by": None}
 
 
@@ -69,22 +78,23 @@ def state_at_registration(node: Node, *, rebooted: bool) -> tuple[NodeState, dic
     return NodeState(node.closed) if node.closed else state, {}
 
 
-@transaction.atomic
 def enforce(now: datetime, *, policy: Callable[[], Policy], grace_s: float) -> list[str]:
     """What still runs on nodes whose deadline has come is asked to save and to leave them; returns the nodes to ring.
 
     Each job has its queue's grace, at most ``grace_s`` seconds; a job on several nodes leaves all of them.
     """
-    due = Node.objects.filter(state=NodeState.DRAINING, drain_by__lte=now)
-    live = Attempt.objects.filter(
-        nodes__node__in=due, nodes__ended_at__isnull=True, ended_at__isnull=True, action="run"
-    )
-    rows = [
+    if not _DUE(now):  # as it mostly is: no transaction for that
+        return []
+    with transaction.atomic():
+        return _leave(_past_deadline(now, grace_s), now=now, actor="scheduler", policy=policy)
+
+
+def _past_deadline(now: datetime, grace_s: float) -> list[tuple[UUID, Leave]]:
+    return [
         (attempt, Leave("drain", f"node {name} is drained, and its deadline has passed",
                         {"cause": "drain", "node": name}, grace_s=grace_s))
-        for attempt, name in live.order_by("job_id").values_list("pk", "nodes__node__name")
+        for attempt, name in _DUE(now)
     ]  # fmt: skip
-    return _leave(rows, now=now, actor="scheduler", policy=policy)
 
 
 @transaction.atomic

@@ -30,9 +30,17 @@ from scheduling.store import journal
 from scheduling.store.clock import to_ms
 from scheduling.store.commit.drains import HEALTH, drain_for_health
 from scheduling.store.commit.leaving import Leave, leave
+from scheduling.store.fixed import FixedObjects, FixedUpdate
 
 GONE = "its node does not report it any more; retire it if it was taken out"
 OUT = (GpuState.UNHEALTHY.value, GpuState.QUARANTINED.value)
+
+_LIVE = FixedObjects(
+    lambda node: NodeLive.objects.select_for_update(of=("self",)).select_related("node").filter(node__name=node)
+)
+_GPUS = FixedObjects(lambda node: Gpu.objects.filter(node=node).order_by("index", "uuid"))
+
+_KEEP = FixedUpdate(lambda node: NodeLive.objects.filter(pk=node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,7 @@ class Ward:
         """What is remembered is written, if it has changed; with other columns of that row."""
         changes = more if self.live.health == self.before else {**more, "health": self.live.health}
         if changes:
-            NodeLive.objects.filter(pk=self.live.pk).update(**changes)
+            _KEEP(self.live.pk, **changes)
 
     def leave(self, gpu: Gpu, *, answers: bool, grace_s: float, policy: Callable[[], Policy]) -> list[str]:
         """The job on the GPU, if there is one and the GPU is UNHEALTHY, is asked to leave; returns nodes to ring."""
@@ -151,10 +159,10 @@ class Ward:
 
 
 def _ward(node: str, *, now: datetime, actor: str) -> Ward | None:
-    live = NodeLive.objects.select_for_update(of=("self",)).select_related("node").filter(node__name=node).first()
+    live = _LIVE.first(node)
     if live is None:
         return None
-    gpus = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=live.node_id).order_by("index", "uuid")}
+    gpus = {gpu.uuid: gpu for gpu in _GPUS(live.node_id)}
     for gpu in gpus.values():
         gpu.node = live.node
     return Ward(live, gpus, now, actor, dict(live.health))

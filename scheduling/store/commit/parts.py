@@ -18,6 +18,7 @@ from scheduling.models import Artifact, Attempt, AttemptNode, Event, Job
 from scheduling.store import journal
 from scheduling.store.commit.attempts import End, ask_to_stop, end, got_on
 from scheduling.store.commit.transitions import lock_job, step
+from scheduling.store.fixed import Fixed, FixedObjects
 from scheduling.store.queries.dispatch import meeting_of
 
 Part = AttemptNode
@@ -25,6 +26,13 @@ Part = AttemptNode
 
 # What the other nodes of an attempt have for a last checkpoint once it has lost one, in seconds.
 PEER_GRACE_S = 10.0
+
+_LOCKED = Fixed(lambda attempt: Job.objects.select_for_update(of=("self",)).filter(attempts=attempt).values_list("pk"))
+_LIVE = FixedObjects(
+    lambda attempt, epoch, node: AttemptNode.objects.select_related("attempt", "node").filter(
+        attempt_id=attempt, attempt__epoch=epoch, attempt__ended_at__isnull=True, node__name=node, ended_at__isnull=True
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +49,8 @@ def live_part(attempt_id: UUID, epoch: int, node: str, *, lock: bool = False) ->
     With ``lock`` it stays so until the transaction ends: whoever ends an attempt locks its job first.
     """
     if lock:
-        list(Job.objects.select_for_update(of=("self",)).filter(attempts=attempt_id).values_list("pk"))
-    return (
-        AttemptNode.objects.select_related("attempt", "node")
-        .filter(
-            attempt_id=attempt_id, attempt__epoch=epoch, attempt__ended_at__isnull=True, node__name=node,
-            ended_at__isnull=True,
-        )
-        .first()
-    )  # fmt: skip
+        _LOCKED(attempt_id)
+    return _LIVE.first(attempt_id, epoch, node)
 
 
 def live_parts(node: int) -> list[AttemptNode]:
@@ -299,9 +300,8 @@ def _restored(part: AttemptNode) -> End:
 
 
 def _note(part: AttemptNode, kind: str, message: str, data: dict[str, Any] | None = None) -> journal.Note:
-    job = Job.objects.select_related("project").get(pk=part.attempt.job_id)
+    version, project = journal.of_job(part.attempt.job_id)
     return journal.Note(
-        kind, "job", str(job.pk), actor=f"node {part.node.name}", version=job.version, attempt=part.attempt_id,
-        project=job.project.name if job.project else "", epoch=part.attempt.epoch, node=part.node.name,
-        message=message, data=data or {},
+        kind, "job", str(part.attempt.job_id), actor=f"node {part.node.name}", version=version, project=project,
+        attempt=part.attempt_id, epoch=part.attempt.epoch, node=part.node.name, message=message, data=data or {},
     )  # fmt: skip

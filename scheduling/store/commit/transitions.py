@@ -11,13 +11,16 @@ from django.db.models import F
 from scheduling.core.lifecycle import TERMINAL, JobEvent, JobState, advance
 from scheduling.models import Job
 from scheduling.store import journal
+from scheduling.store.fixed import FixedObjects
+
+_LOCKED = FixedObjects(
+    lambda job: Job.objects.select_for_update(of=("self",)).select_related("project", "queue", "user").filter(pk=job)
+)
 
 
 def lock_job(job_id: UUID) -> Job | None:
     """The job's row, locked until the transaction ends (SQLite locks the whole file anyway)."""
-    return (
-        Job.objects.select_for_update(of=("self",)).select_related("project", "queue", "user").filter(pk=job_id).first()
-    )
+    return _LOCKED.first(job_id)
 
 
 def step(

@@ -8,6 +8,25 @@ from uuid import UUID
 
 from scheduling.core.lifecycle import NodeState
 from scheduling.models import Artifact, Attempt, AttemptNode, Node
+from scheduling.store.fixed import Fixed, FixedValues
+
+_REACHABLE = Fixed(
+    lambda name: Node.objects.filter(name=name).exclude(state=NodeState.LOST).order_by().values_list("boot_id")
+)
+_WANTED = FixedValues(
+    lambda node: AttemptNode.objects.filter(
+        node__name=node, ended_at__isnull=True, attempt__ended_at__isnull=True
+    ).values_list(
+        "attempt_id", "attempt__epoch", "attempt__action", "attempt__why", "attempt__stop_by", "ready_at", "started_at"
+    )
+)
+_RANKS = FixedValues(
+    lambda attempt: (
+        AttemptNode.objects.filter(attempt_id=attempt, attempt__action="run")
+        .order_by("rank")
+        .values_list("ready_at", "port", "ended_at", "node__address")
+    )
+)
 
 
 def boot_id(node: str) -> str | None:
@@ -23,7 +42,7 @@ def token_sha256(node: str) -> str | None:
 def boot_of_reachable(node: str) -> str | None:
     """The boot id the node registered with; None for an unknown one, and for a LOST one, whose work was taken back: it
     must register clean before it gets any."""
-    return Node.objects.filter(name=node).exclude(state=NodeState.LOST).values_list("boot_id", flat=True).first()
+    return next((boot for (boot,) in _REACHABLE(node)), None)
 
 
 def desired(node: str, now: datetime) -> list[dict[str, Any]]:
@@ -31,10 +50,6 @@ def desired(node: str, now: datetime) -> list[dict[str, Any]]:
 
     ``go`` is there for what waits to start together with other nodes: None until all are ready.
     """
-    parts = AttemptNode.objects.filter(node__name=node, ended_at__isnull=True, attempt__ended_at__isnull=True)
-    rows = parts.values_list(
-        "attempt_id", "attempt__epoch", "attempt__action", "attempt__why", "attempt__stop_by", "ready_at", "started_at"
-    )
     return [
         {
             "attempt": str(attempt),
@@ -44,17 +59,13 @@ def desired(node: str, now: datetime) -> list[dict[str, Any]]:
             "why": why or None,
             **({"go": meeting_of(attempt)} if ready and not started else {}),
         }
-        for attempt, epoch, action, why, stop_by, ready, started in rows
+        for attempt, epoch, action, why, stop_by, ready, started in _WANTED(node)
     ]
 
 
 def meeting_of(attempt_id: UUID) -> dict[str, Any] | None:
     """Where the ranks of the attempt meet, once all its nodes could start and as long as it may: else None."""
-    parts = list(
-        AttemptNode.objects.filter(attempt_id=attempt_id, attempt__action="run")
-        .order_by("rank")
-        .values_list("ready_at", "port", "ended_at", "node__address")
-    )
+    parts = _RANKS(attempt_id)
     if not parts or any(ready is None or ended is not None for ready, _, ended, _ in parts):
         return None
     _, port, _, address = parts[0]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from scheduling.models import Job
+from scheduling.store.fixed import Fixed
+
+_KEPT_FROM = Fixed(lambda now: Job.objects.filter(no_evict_until__gt=now).values_list("epoch"))
 
 
 def loops(now: datetime) -> int:
     """How many jobs are kept from evicting others at present."""
-    return Job.objects.filter(no_evict_until__gt=now).count()
+    return len(_KEPT_FROM(now))

@@ -8,10 +8,21 @@ from typing import Any
 from uuid import UUID
 
 from scheduling.models import Attempt, Event, Job, SchedulerState
+from scheduling.store.fixed import Fixed, FixedValues
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries import pool
 from scheduling.store.queries.events import LATE_IDS, Change
 from scheduling.store.wake import newest_event
+
+AT_ONCE = 5000
+_IDS = Fixed(lambda after: Event.objects.filter(id__gt=after).order_by("id").values_list("id")[: AT_ONCE + LATE_IDS])
+_CHANGES = FixedValues(
+    lambda since, until: (
+        Event.objects.filter(id__gte=since, id__lte=until)
+        .order_by("id")
+        .values_list("id", "at", "type", "object", "object_id", "version", "project", "data")
+    )
+)
 
 # Above so many nodes one read of the whole pool is cheaper than one read a node.
 NODES_ONE_BY_ONE = 8
@@ -46,8 +57,10 @@ def nodes(names: Collection[str]) -> list[dict[str, Any]]:
 
 def unseen(after: int, seen: Collection[int]) -> list[Change]:
     """Changes the reader at cursor ``after`` has not had, oldest first: newer ones, and those that committed late."""
-    rows = Event.objects.filter(id__gt=max(0, after - LATE_IDS)).exclude(id__in=list(seen)).order_by("id")[:5000]
-    return [Change(e.pk, e.at, e.type, e.object, e.object_id, e.version, e.project, e.data) for e in rows]
+    fresh = [each for (each,) in _IDS(max(0, after - LATE_IDS)) if each not in seen][:AT_ONCE]
+    if not fresh:
+        return []
+    return [Change(*row) for row in _CHANGES(fresh[0], fresh[-1]) if row[0] not in seen]
 
 
 def recent_ids(upto: int) -> set[int]:
