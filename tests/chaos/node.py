@@ -20,6 +20,7 @@ from workers.protocol import Timings
 if TYPE_CHECKING:
     from tests.chaos.house import House
 
+BACK_S = 60.0
 POLL_S = 2.0
 
 
@@ -100,9 +101,12 @@ class Node:
         self.jobs.clear()
 
     def restore_power(self) -> None:
-        """The node boots."""
+        """The node boots; its keeper finds what the one before was told to start, and a lease of another boot."""
         if not self.powered:
             self.powered, self.boots = True, self.boots + 1
+            for on_disk in self.disk.values():
+                if on_disk.told_to_start and on_disk.born is None and on_disk.status is None:
+                    on_disk.status = Exit(None, None, "fence", "the lease is over")
             self.start_agent()
 
     # ------------------------------------------------------------ the loop
@@ -118,6 +122,7 @@ class Node:
         if self.agent is not None:
             if self.agent.left:
                 self.kill_agent()
+                self.house.clock.after(BACK_S, self.start_agent)  # whoever asked it to leave starts it again
                 return
             self.later(self.agent.next_wake(self.house.clock.boot), lambda: self.feed(m.Tick()), once="wake")
 
