@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from scheduling.core.backfill import longest_now
+from scheduling.core.best_rung import best_rung
 from scheduling.core.bookings import Bookings
 from scheduling.core.groups import Groups
+from scheduling.core.halving import largest_that
 from scheduling.core.placement import find
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
@@ -57,8 +59,10 @@ def alternatives(
         tried = Wanted(
             changed, avoid_gpus=wanted.avoid_gpus, avoid_nodes=wanted.avoid_nodes, all_exclusive=all_exclusive
         )
-        tried.confined, tried.best_rung = wanted.confined, wanted.best_rung
-        tried.strict = wanted.strict and changed.max_wait_for_level_s is not None
+        tried.confined = wanted.confined
+        tried.strict = wanted.strict and changed.is_gang and changed.max_wait_for_level_s is not None
+        if tried.strict:  # fewer nodes, or none of its rules, may have a better rung to hold out for
+            tried.best_rung = best_rung(room.pool, changed)
         if (changed.near, changed.apart, group) != (request.near, request.apart, queued.job.group):
             tried.confined = groups.confined(changed, group)
         return find(room, tried, pins) is not None
@@ -123,7 +127,7 @@ Fits = Callable[[ResourceRequest], bool]
 def changes_that(room: Room, request: ResourceRequest, fits: Fits) -> Iterator[tuple[str, int, str, ResourceRequest]]:
     """The smallest change of each kind with which the request ``fits``, and the things less to ask of places.
 
-    Counts and memory go down to the first that fits.
+    Counts and memory go down to the first that fits. Whatever fits with some GPUs does so with fewer.
     """
     yield from _of_fewer_nodes(request, fits) if request.is_gang else _of_fewer_gpus(request, fits)
     for name, words, loose in loosened_topology(request):
@@ -137,17 +141,18 @@ def changes_that(room: Room, request: ResourceRequest, fits: Fits) -> Iterator[t
 
 
 def _of_fewer_gpus(request: ResourceRequest, fits: Fits) -> Iterator[tuple[str, int, str, ResourceRequest]]:
-    for count in range(request.gpu_count - 1, 0, -1):
-        fewer = replace(request, gpu_count=count, gpus_per_node=count)
-        if fits(fewer):
-            yield "gpus_at_most", count, f"at most {gpus_in_words(count)}", fewer
-            return
+    def of(count: int) -> ResourceRequest:
+        return replace(request, gpu_count=count, gpus_per_node=count)
+
+    most = largest_that(lambda count: fits(of(count)), request.gpu_count - 1)
+    if most:
+        yield "gpus_at_most", most, f"at most {gpus_in_words(most)}", of(most)
 
 
 def _of_fewer_nodes(request: ResourceRequest, fits: Fits) -> Iterator[tuple[str, int, str, ResourceRequest]]:
     """Fewer nodes, and fewer GPUs on each; where neither alone helps, the most GPUs with fewer of both."""
     nodes, each = request.node_count, request.gpus_per_node
-    fewer_nodes = next((n for n in range(nodes - (not request.remainder), 0, -1) if fits(_gang(request, n, each))), 0)
+    fewer_nodes = largest_that(lambda count: fits(_gang(request, count, each)), nodes - (not request.remainder))
     if fewer_nodes:
         words = f"at most {nodes_in_words(fewer_nodes)}"
         yield "nodes_at_most", fewer_nodes, words, _gang(request, fewer_nodes, each)
@@ -177,7 +182,7 @@ def _steps(request: ResourceRequest, fits: Fits) -> Iterator[tuple[int, int]]:
 
 def _most_on_each(request: ResourceRequest, nodes: int, fits: Fits) -> int:
     """The most GPUs, fewer than it asks for, on each of so many nodes with which it fits; 0 for none."""
-    return next((n for n in range(request.gpus_per_node - 1, 0, -1) if fits(_gang(request, nodes, n))), 0)
+    return largest_that(lambda count: fits(_gang(request, nodes, count)), request.gpus_per_node - 1)
 
 
 def _gang(request: ResourceRequest, nodes: int, each: int) -> ResourceRequest:

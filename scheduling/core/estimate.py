@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduling.core.first_start import bounds_of
+from scheduling.core.first_start import bounds_of, last_start
 from scheduling.core.waiting import Queued
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ def latest(instant_ms: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Instants in ms: ``low`` if nothing else took its place, ``at`` when the work ahead of it is then shared out over
-    the pool, ``high`` when that goes half as fast. ``rank``: its place in the queue, from 1. ``promised``: it holds a
+    """Instants in ms, ``low`` <= ``at`` <= ``high``: ``low`` if nothing else took its place; ``at`` when nothing else
+    comes and all jobs run to their time limits, and of a long queue when the work ahead of it is shared out over the
+    pool; ``high`` when that goes half as fast. ``rank``: its place in the queue, from 1. ``promised``: it holds a
     reservation and nobody ahead of it waits without one, so only a job still to come or a fault delays it. ``exact``:
     ``low`` is the instant until which something keeps it, and is not told in whole minutes."""
 
@@ -40,6 +41,10 @@ class Estimate:
     rank: int
     promised: bool
     exact: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.at <= self.high:
+            raise ValueError(f"an estimate from {self.low} to {self.high} does not hold its middle, {self.at}")
 
     @property
     def told_low(self) -> int:
@@ -51,18 +56,38 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
     """The estimate for a job of the queue; None when the pool as it is now has no place for it at all.
 
     The work ahead is the GPU time up to ``max_duration`` of every waiting job of higher rank, as if spread evenly over
-    all GPUs that take work: what a queue that never idles needs at most, but for what doesn't pack.
+    all GPUs that take work: what a queue that never idles needs at most, but for what doesn't pack. A short queue is
+    played forward besides, and the range holds what comes of that.
     """
     found = explainer.starts_by(queued)
     if found is None:
         return None
-    low = found[0]
-    exact = low in bounds_of(scheduler, queued)
+    low, now_ms = found[0], explainer.cycle.now_ms
     rank, ahead = explainer.ahead_of(queued)
-    if queued.job.due_ms >= low > explainer.cycle.now_ms:
+    if queued.job.due_ms >= low > now_ms:
         ahead = 0  # GPUs are free for it when its time comes, whoever waits
     gpus = max(1, sum(mask.bit_count() for mask in scheduler.room.usable))
+    last = low
+    if queued.may_evict or _is_contested(scheduler, explainer, queued):
+        past = last_start(scheduler, explainer.bookings(queued), queued)
+        last = low if past is None else max(low, past)
+    at, high = (last if queued.may_evict else low) + ahead // gpus, last - (-2 * ahead // gpus)
+    seen = explainer.foresight.start_of(queued.job)
+    if seen is not None:
+        seen = max(seen, now_ms)
+        high = max(high, seen)
+        if queued.job.start_by_ms is None or seen < queued.job.start_by_ms:
+            low, at = min(low, seen), seen
+        else:  # it leaves: had it stayed, it would start then or later
+            at = max(at, seen)
     # A reservation binds those behind it only: with work ahead that holds none it is no more than a hope.
-    # Nor is it one of the place that a gang gets which holds out no more.
-    promised = explainer.is_promised(queued) and ahead == 0 and not queued.shape.wanted.strict
-    return Estimate(low + ahead // gpus, low, low - (-2 * ahead // gpus), rank, promised, exact)
+    # Nor is it one of the place that a gang gets which holds out no more, or of one before others' reservations.
+    promised = explainer.is_promised(queued) and ahead == 0 and not queued.shape.wanted.strict and low == high
+    return Estimate(at, low, high, rank, promised, exact=low in bounds_of(scheduler, queued))
+
+
+def _is_contested(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> bool:
+    """Whether others wait without a reservation, or for their time, that may take a place before one of those."""
+    mine = queued.id
+    waits = any(job != mine and not explainer.is_promised(each) for job, each in scheduler.waiting.by_id.items())
+    return waits or any(job != mine for job in scheduler.sleeping)

@@ -41,13 +41,13 @@ class Outlook:
         for gpu, instant in asked.later.items():
             if changed.get(gpu, at[gpu]) < instant:
                 changed[gpu] = instant
-        for booking in () if asked.from_ms else promises:
+        for booking in promises:
             end = booking.end_ms
             for gpu in booking.gpus:
                 if changed.get(gpu, at[gpu]) < end:
                     changed[gpu] = end
         first = max(bookings.now_ms, asked.from_ms)
-        for window in bookings.blocking(asked.project) if asked.from_ms else bookings.windows_for(asked.project):
+        for window in bookings.windows_for(asked.project):
             start, end, duration = window.start_ms, window.end_ms, asked.duration_ms
             for gpu in window.gpus:
                 instant = max(changed.get(gpu, at[gpu]), first)
@@ -213,7 +213,7 @@ class Outlook:
 def outlook_of(releases: Releases, bookings: Bookings, asked: Asked) -> Outlook:
     """Where neither victims nor windows nor groups count, jobs see the same past the same promises: it is kept while it
     stands."""
-    if asked.sooner or asked.later or asked.from_ms or bookings.windows_for(asked.project):
+    if asked.sooner or asked.later or bookings.windows_for(asked.project):
         return Outlook(releases, bookings, asked)
     key, kept = tuple(bookings.reservations), releases.outlooks
     known = kept.get(key)

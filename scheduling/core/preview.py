@@ -12,7 +12,7 @@ from scheduling.core.feasibility import could_hold
 from scheduling.core.ledger import MICRO
 from scheduling.core.placement import find
 from scheduling.core.plan import Reason, Scores
-from scheduling.core.preemption import choose_victims
+from scheduling.core.preemption import Choice, choose_victims
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.waiting import Queued
 
@@ -96,9 +96,9 @@ def _placed(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> tuple
         place = expected[1] if expected is not None and expected[0] <= job.due_ms else None
     else:
         place = find(scheduler.room, queued.shape.wanted, pins, span=(now_ms, until_ms))
-    if place is None and queued.may_evict:
+    if place is None and queued.may_evict and find(scheduler.room, queued.shape.wanted, pins) is None:
         choice = choose_victims(scheduler, bookings, queued, pins=pins, now_ms=now_ms)
-        if choice is not None:
+        if isinstance(choice, Choice):
             return choice.gpus, choice.victims
     return place, ()
 

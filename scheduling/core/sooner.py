@@ -6,27 +6,102 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduling.core.alternatives import Alternative, loosened_neighbours, loosened_topology
+from scheduling.core.alternatives import Alternative, changes_that, loosened_neighbours, loosened_topology, usable_s
+from scheduling.core.between import first_of
 from scheduling.core.bookings import Bookings
 from scheduling.core.estimate import STEP_MS, soonest
 from scheduling.core.first_start import bounds_of, first_start
-from scheduling.core.waiting import Queued
+from scheduling.core.resources import ResourceRequest
+from scheduling.core.snapshot import WaitingJob
+from scheduling.core.waiting import ENDLESS, Queued
+from scheduling.core.words import duration_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.cycle import Cycle
     from scheduling.core.scheduler import Scheduler
 
+WORTH = 10  # a change is worth telling when it saves a tenth of the wait
+
+
+class Sooner:
+    """The changes with which a job could start after now and, by a minute and a tenth of its wait or more, before
+    ``start_ms``, its own earliest start (None: it has none). Whom it may evict does not count.
+
+    ``bookings``: what was promised to others before its turn.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, start_ms: int | None
+    ) -> None:
+        self._scheduler, self._cycle, self._bookings, self._queued = scheduler, cycle, bookings, queued
+        now_ms = cycle.now_ms
+        self._by_ms = ENDLESS if start_ms is None else start_ms - max(STEP_MS, (start_ms - now_ms) // WORTH)
+        self._starts: dict[WaitingJob, int | None] = {}
+
+    def changes(self) -> Iterator[Alternative]:
+        """One of each kind, with its start as it is told. Of what is counted it is the largest number that helps."""
+        if self._by_ms <= self._cycle.now_ms:
+            return
+        job, seconds = self._queued.job, self._queued.duration_ms // 1000
+        limit = self._shorter_s()
+        if limit:
+            words = f"a time limit of at most {duration_in_words(limit)}"
+            told = self._starts_at(replace(job, remaining_s=limit))
+            yield Alternative("duration_at_most_s", limit, words, job.request, limit, told)
+        less = changes_that(self._scheduler.room, job.request, self._helps)
+        neighbours = ((name, 1, words, changed) for name, words, changed in loosened_neighbours(job.request))
+        for name, value, words, changed in (*less, *neighbours):
+            if self._helps(changed):
+                told = self._starts_at(replace(job, request=changed))
+                yield Alternative(name, value, words, changed, seconds, told)
+
+    def _helps(self, changed: ResourceRequest) -> bool:
+        return self._starts_at(replace(self._queued.job, request=changed)) is not None
+
+    def _starts_at(self, job: WaitingJob) -> int | None:
+        """When such a job could start, as it is told; None when that is no sooner, or now, or never."""
+        if job not in self._starts:
+            scheduler, found = self._scheduler, None
+            other = scheduler.described(job)
+            self._cycle.refresh(other.shape)
+            start = first_start(scheduler, self._bookings, other, evicts=False)
+            if start is not None and self._cycle.now_ms < start[0] <= self._by_ms:
+                found = start[0] if start[0] in bounds_of(scheduler, other) else soonest(start[0])
+            self._starts[job] = found
+        return self._starts[job]
+
+    def _shorter_s(self) -> int:
+        """The longest time limit, in seconds, with which it starts sooner since it ends before a promise; 0 for none.
+
+        A shorter job gets ahead of more of the promises, and of nothing else.
+        """
+        queued, most = self._queued, 0
+        for count, promise in enumerate(self._bookings.blocking(queued.owner[1])):
+            past = first_of(self._scheduler, self._bookings, queued.owner[1], count)
+            start = first_start(self._scheduler, past, queued, evicts=False)
+            if start is None or start[0] > self._by_ms:
+                break
+            limit = usable_s(promise.start_ms - start[0])
+            if most < limit < queued.duration_ms // 1000 and self._starts_at(replace(queued.job, remaining_s=limit)):
+                most = limit
+        return most
+
 
 def sooner(
     scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, start_ms: int | None
 ) -> Iterator[Alternative]:
-    """Each thing less that is asked of places and neighbours, with which it could start after now and a minute or more
-    before ``start_ms``, its own earliest start; None: it has none. The starts are as they are told."""
-    request, seconds = queued.job.request, queued.duration_ms // 1000
-    for name, words, changed in (*loosened_topology(request), *loosened_neighbours(request)):
-        other = scheduler.described(replace(queued.job, request=changed))
-        cycle.refresh(other.shape)
-        found = first_start(scheduler, bookings, other)
-        if found is not None and found[0] > cycle.now_ms and (start_ms is None or found[0] <= start_ms - STEP_MS):
-            told = found[0] if found[0] in bounds_of(scheduler, other) else soonest(found[0])
-            yield Alternative(name, 1, words, changed, seconds, told)
+    """The changes of :class:`Sooner`."""
+    return Sooner(scheduler, cycle, bookings, queued, start_ms=start_ms).changes()
+
+
+def tried(request: ResourceRequest) -> tuple[str, ...]:
+    """Which kinds of change there are for such a job, in words."""
+    counts = ("fewer nodes", "fewer GPUs on each") if request.is_gang else ("fewer GPUs",)
+    several = request.gpus_per_node > 1
+    asks_place = any(True for _ in (*loosened_topology(request), *loosened_neighbours(request)))
+    return (
+        *(counts if several else counts[:-1]),
+        *(("less memory",) if request.gpu_memory_min_mib else ()),
+        "a shorter time limit",
+        *(("one thing less that it asks of its place",) if asks_place else ()),
+    )

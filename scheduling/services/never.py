@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from scheduling.core.halving import largest_that
 from scheduling.core.request import Submission
 from scheduling.core.units import gb, parse_memory
 from scheduling.core.words import gpus_in_words, nodes_in_words
@@ -39,8 +40,55 @@ def helps(
         words = " and ".join(_at_most(field, limit) for field, limit in limits.items())
         together = _tried(body, limits, words, actor, now)
         alone = [] if together is None else [together]
+    fewer: list[Changed] = []
+    if not limits and any(each["field"] == "affinity.required" for each in errors):
+        fewer = [found for count in _counts(body) if (found := _most(body, count, actor, now)) is not None]
     loose = (_tried(body, fields, words, actor, now) for fields, words in _loosened(body))
-    return (*alone, *(found for found in loose if found is not None))
+    return (*alone, *fewer, *(found for found in loose if found is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A number of the body that may be less: its value, and the fields and words for a lower one."""
+
+    value: int
+    fields: Callable[[int], dict[str, Any]]
+    words: Callable[[int], str]
+
+
+def _most(body: Mapping[str, Any], count: _Count, actor: Actor, now: datetime) -> Changed | None:
+    """The body with the largest lower number with which it would be taken."""
+
+    def tried(number: int) -> Changed | None:
+        return _tried(body, count.fields(number), count.words(number), actor, now)
+
+    most = largest_that(lambda number: tried(number) is not None, count.value - 1)
+    return tried(most) if most else None
+
+
+def _counts(body: Mapping[str, Any]) -> Iterator[_Count]:
+    """The GPUs of one node or of nodes of the scheduler's choice; else the nodes, and the GPUs on each of them."""
+    gpus, nodes, each = (_whole(body.get(name)) for name in ("gpu_count", "node_count", "gpus_per_node"))
+    if nodes in (None, 1):
+        names = [name for name, value in (("gpu_count", gpus), ("gpus_per_node", each)) if value]
+        if gpus or each:
+            yield _Count(gpus or each or 0, lambda n: dict.fromkeys(names, n), lambda n: _at_most("gpu_count", n))
+        return
+    on_each = each or (gpus or 0) // (nodes or 1)
+
+    def both(some: int, on_each: int) -> dict[str, Any]:
+        numbers = {"node_count": some, "gpu_count": some * on_each, "gpus_per_node": on_each}
+        return {name: number for name, number in numbers.items() if _whole(body.get(name)) not in (None, number)}
+
+    yield _Count(nodes or 0, lambda n: both(n, on_each), lambda n: _at_most("node_count", n))
+    yield _Count(on_each, lambda n: both(nodes or 0, n), lambda n: _at_most("gpus_per_node", n))
+
+
+def _whole(value: Any) -> int | None:
+    """The number, which may be written as text; None for what is none."""
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _tried(
@@ -68,6 +116,8 @@ def _loosened(body: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     nodes = {name: None for name in ("node_count", "gpus_per_node") if body.get(name) is not None}
     if nodes and body.get("gpu_count") is not None:
         yield nodes, "nodes of the scheduler's choice"
+    elif body.get("gpu_count") is not None and not body.get("allow_span"):
+        yield {"allow_span": True}, "GPUs spread over any nodes"
     if body.get("nvlink_exclusive"):
         yield {"nvlink_exclusive": False}, "an NVLink group shared with other jobs"
     if body.get("nvlink_required"):

@@ -14,11 +14,13 @@ from scheduling.core.alternatives import Alternative
 from scheduling.core.estimate import Estimate, estimate, latest, soonest
 from scheduling.core.explain import Explainer
 from scheduling.core.in_hand import starting_soon
+from scheduling.core.leaving import held_for, once_saved
 from scheduling.core.plan import Plan
 from scheduling.core.preview import Preview, preview
 from scheduling.core.reclaim import take_back
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import WaitingJob
+from scheduling.core.sooner import tried
 from scheduling.core.waiting import Queued
 from scheduling.services.reasons import anonymous
 from scheduling.store import load
@@ -49,7 +51,7 @@ class Foretold:
     from 1 and is None for a job that is not in the queue yet, or no more; ``promised``: it holds a reservation.
     ``nodes``: where it could start at the soonest; ``in_the_way``: the jobs that have its GPUs there. ``reasons``: why
     it waits as seen at the same instant, without the ids of other jobs. ``beside``: the group of which a job must still
-    run there then, "" when the start depends on none."""
+    run there then, "" when the start depends on none. ``tried``: the kinds of change that were tried, in words."""
 
     start: Span | None
     rank: int | None = None
@@ -59,6 +61,7 @@ class Foretold:
     in_the_way: tuple[str, ...] = ()
     reasons: tuple[Mapping[str, Any], ...] = ()
     beside: str = ""
+    tried: tuple[str, ...] = ()
 
 
 class Outlook:
@@ -89,26 +92,26 @@ class Outlook:
     def _expected(self, job_id: str) -> Foretold | None:
         scheduler, now_ms = self.scheduler, self.plan.now_ms
         if self._starts(job_id):
-            return Foretold(self.span(now_ms, now_ms, now_ms), promised=True)
+            return Foretold(self.span(low_ms=now_ms, at_ms=now_ms, high_ms=now_ms), promised=True)
         if job_id in scheduler.nominees:
-            latest = max(now_ms, scheduler.nominees[job_id].deadline_ms)
-            return Foretold(self.span(latest, now_ms, latest), promised=True)
+            at_ms, high_ms = once_saved(scheduler, held_for(scheduler, scheduler.nominees[job_id]), now_ms)
+            return Foretold(self.span(low_ms=now_ms, at_ms=at_ms, high_ms=high_ms), promised=True)
         if job_id in scheduler.sleeping:
             job = scheduler.sleeping[job_id]
             seen = preview(scheduler, self.explainer, job)
-            return Foretold(self.start_of(seen, job), alternatives=seen.alternatives)
+            return Foretold(self.start_of(seen, job), alternatives=seen.alternatives, tried=tried(job.request))
         queued = scheduler.waiting.by_id.get(job_id)
         if queued is None:
             return None
-        changes = tuple(self.explainer.helps(queued))
+        changes, kinds = tuple(self.explainer.helps(queued)), tried(queued.job.request)
         found = estimate(scheduler, self.explainer, queued)
         if found is None:
-            return Foretold(None, alternatives=changes)
+            return Foretold(None, alternatives=changes, tried=kinds)
         nodes, holders = self._place(queued)
         near = queued.job.request.near
         beside = near.group if near is not None and near.group != queued.job.group else ""
         span = self.estimated(found)
-        return Foretold(span, found.rank, found.promised, changes, nodes, holders, beside=beside)
+        return Foretold(span, found.rank, found.promised, changes, nodes, holders, beside=beside, tried=kinds)
 
     def _place(self, queued: Queued) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(nodes, the jobs that have the GPUs) of where it could start at the soonest."""
@@ -127,7 +130,7 @@ class Outlook:
         Nothing of it lies in the past or before ``not_before_ms``.
         """
         low = max(found.told_low, self.plan.now_ms, not_before_ms)
-        return self.span(low, max(soonest(found.at), low), max(latest(found.high), low))
+        return self.span(low_ms=low, at_ms=max(soonest(found.at), low), high_ms=max(latest(found.high), low))
 
     def start_of(self, found: Preview, job: WaitingJob) -> Span | None:
         """When the job of the preview is expected to start."""
@@ -136,16 +139,11 @@ class Outlook:
         if found.verdict != "now":
             return None
         first = max(self.plan.now_ms, job.due_ms)
-        last = first + self._grace_ms(found)
-        return self.span(first, last, last)
-
-    def _grace_ms(self, found: Preview) -> int:
-        """How long the victims may save, the one with the longest grace."""
         live = self.scheduler.live
-        graces = [self.policy.grace_s(live[each.job].owner[0]) for each in found.victims]
-        return round(max(graces, default=0.0) * 1000)
+        at_ms, high_ms = once_saved(self.scheduler, [live[each.job] for each in found.victims], first)
+        return self.span(low_ms=first, at_ms=at_ms, high_ms=high_ms)
 
-    def span(self, low_ms: int, at_ms: int, high_ms: int) -> Span:
+    def span(self, *, low_ms: int, at_ms: int, high_ms: int) -> Span:
         """The instants as seen from this outlook."""
         return Span(_moment(at_ms), _moment(low_ms), _moment(high_ms), self.as_of)
 

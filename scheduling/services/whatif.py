@@ -34,6 +34,8 @@ NEVER = frozenset(
 )
 
 Verdict = Literal["now", "later", "never"]
+_WOULD: dict[Verdict, str] = {"now": "start at once", "later": "have to wait", "never": "never start"}
+_OTHERS = "other jobs would have to make room for it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,10 @@ def changes(found: Iterable[Alternative], as_of: datetime) -> tuple[Change, ...]
     )  # fmt: skip
 
 
+# A job of one node may have said so by its nodes, and then these would contradict another number of GPUs.
+ALONE = {"node_count": None, "gpus_per_node": None}
+
+
 def _fields(each: Alternative) -> dict[str, Any]:
     request = each.request
     nodes: dict[str, Any] = {
@@ -138,7 +144,7 @@ def _fields(each: Alternative) -> dict[str, Any]:
         nodes["max_wait_for_level"] = None  # a job of one node has nothing to hold out for, and is refused with it
     found: dict[str, dict[str, Any]] = {
         "duration_at_most_s": {"max_duration": each.duration_s},
-        "gpus_at_most": nodes if request.is_gang else {"gpu_count": request.gpu_count},
+        "gpus_at_most": nodes if request.is_gang else {"gpu_count": request.gpu_count, **ALONE},
         "nodes_at_most": nodes,
         "less_on_fewer_nodes": nodes,
         "memory_at_most_mib": {"gpu_memory_min": f"{request.gpu_memory_min_mib}MiB"},
@@ -284,5 +290,5 @@ def broken_promise(token: str, body: Mapping[str, Any], actor: Actor, now: datet
     if isinstance(again, Unplannable) or again.fate == kept["fate"]:
         return None
     was, is_ = kept["verdict"], again.verdict
-    turn = f"it would start {was} and now {is_}" if was != is_ else "other jobs would have to make room for it"
+    turn = f"by the plan it would {_WOULD[was]}, now it would {_WOULD[is_]}" if was != is_ else _OTHERS
     return f"circumstances have changed: {turn}; look at a new plan and submit with its token, or without one"

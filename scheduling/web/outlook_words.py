@@ -137,10 +137,8 @@ def _beside(found: Foretold) -> str:
 def _nothing(found: Foretold) -> str:
     """What is said when no change would help."""
     if found.rank is not None or found.start is None or _is_kept_past_its_time(found):
-        return (
-            "No single change would help: neither fewer GPUs or nodes, less memory, a shorter time limit nor one thing "
-            "less that it asks of its place."
-        )
+        kinds = " and ".join(filter(None, [", ".join(found.tried[:-1]), *found.tried[-1:]]))
+        return f"No single change was found that would help it much; tried: {kinds}."
     if found.promised:
         return "Nothing is needed: its GPUs are its own, or are being freed for it."
     return "Nothing: it waits for its time, not for GPUs."

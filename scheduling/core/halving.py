@@ -1,0 +1,26 @@
+"""Which is the largest number that does, where asking is dear?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+ONE_BY_ONE = 16
+
+
+def largest_that(does: Callable[[int], bool], most: int) -> int:
+    """The largest number from 1 to ``most`` that does; 0 for none.
+
+    The largest ones are tried one by one, and the rest by halves, as if all below one that does did too.
+    """
+    least = max(0, most - ONE_BY_ONE)
+    for number in range(most, least, -1):
+        if does(number):
+            return number
+    found = 0
+    while found < least:
+        middle = (found + least + 1) // 2
+        if does(middle):
+            found = middle
+        else:
+            least = middle - 1
+    return found
