@@ -6,7 +6,8 @@ Only those count that lie where the job could lie: by its memory, its required r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import and_
 
 from scheduling.core.bookings import Booking, Bookings
 from scheduling.core.gangs import ANYWHERE, GROUP, RACK, rungs_of
@@ -23,32 +24,45 @@ def suiting(room: Room, wanted: Wanted) -> Sequence[int]:
 def able(room: Room, wanted: Wanted, gpus: Sequence[int]) -> list[int]:
     """Those of the GPUs, a mask for each cell, that suit the job and are of places that could hold it, or a part of
     it, if just these GPUs were free."""
-    inventory = room.inventory
-    suited = [mask & good for mask, good in zip(gpus, suiting(room, wanted), strict=True)]
-    if wanted.request.allow_span:
+    inventory, request = room.inventory, wanted.request
+    suited = list(map(and_, gpus, suiting(room, wanted)))
+    if request.allow_span:
         return suited
+    some = [cell for cell, mask in enumerate(suited) if mask]
     if wanted.exclusive:
         eligible = room.view(wanted).eligible
-        return [
-            mask if inventory.whole_group[cell] and mask == full and eligible[cell].bit_count() >= wanted.need else 0
-            for cell, (mask, full) in enumerate(zip(suited, inventory.full, strict=True))
-        ]
+        held = [
+            cell for cell in some
+            if inventory.whole_group[cell] and suited[cell] == inventory.full[cell]
+            and eligible[cell].bit_count() >= wanted.need
+        ]  # fmt: skip
+    else:
+        held = _large_enough(room, wanted, {cell: suited[cell].bit_count() for cell in some})
+    found = [0] * len(suited)
+    for cell in held:
+        found[cell] = suited[cell]
+    return found
+
+
+def _large_enough(room: Room, wanted: Wanted, counts: Mapping[int, int]) -> list[int]:
+    """Those of the cells, with so many GPUs each, whose place could hold a part of the job if the others hold the rest."""
+    inventory = room.inventory
     rung = rungs_of(room, wanted)[1] if wanted.is_gang else ANYWHERE
     in_groups = wanted.nvlink or rung == GROUP
-    places = range(len(suited)) if in_groups else inventory.node_of
-    counts: Counter[int] = Counter()
-    for cell, mask in enumerate(suited):
-        counts[places[cell]] += mask.bit_count() if inventory.group_of[cell] or not in_groups else 0
-    scopes = {place: _scope(room, place, rung) for place in counts}
-    full_parts = Counter(scopes[place] for place, count in counts.items() if count >= wanted.need)
-    parts = Counter(scopes[place] for place, count in counts.items() if count >= (wanted.remainder or wanted.need))
-    holds = {
-        place: counts[place] >= (wanted.remainder or wanted.need)
-        and full_parts[scope] >= wanted.nodes
-        and parts[scope] >= wanted.nodes + bool(wanted.remainder)
-        for place, scope in scopes.items()
-    }
-    return [mask if holds[places[cell]] else 0 for cell, mask in enumerate(suited)]
+    least = wanted.remainder or wanted.need
+    in_place: Counter[int] = Counter()
+    for cell, count in counts.items():
+        in_place[cell if in_groups else inventory.node_of[cell]] += (
+            count if inventory.group_of[cell] or not in_groups else 0
+        )
+    scopes = {place: _scope(room, place, rung) for place, count in in_place.items() if count >= least}
+    parts = Counter(scopes.values())
+    full_parts = Counter(scope for place, scope in scopes.items() if in_place[place] >= wanted.need)
+    return [
+        cell for cell in counts
+        if (scope := scopes.get(cell if in_groups else inventory.node_of[cell])) is not None
+        and full_parts[scope] >= wanted.nodes and parts[scope] >= wanted.nodes + bool(wanted.remainder)
+    ]  # fmt: skip
 
 
 def _scope(room: Room, place: int, rung: int) -> str:
