@@ -45,7 +45,7 @@ def able(room: Room, wanted: Wanted, gpus: Sequence[int]) -> list[int]:
 
 
 def _large_enough(room: Room, wanted: Wanted, counts: Mapping[int, int]) -> list[int]:
-    """Those of the cells, with so many GPUs each, whose place could hold a part of the job if the others hold the rest."""
+    """Those of the cells, with so many GPUs each, whose place could hold a part of the job and others the rest."""
     inventory = room.inventory
     rung = rungs_of(room, wanted)[1] if wanted.is_gang else ANYWHERE
     in_groups = wanted.nvlink or rung == GROUP

@@ -41,9 +41,7 @@ def roll_up(now: datetime, *, days: int = 2) -> int:
 
 def retain(now: datetime, *, days: int) -> int:
     """Events older than ``days``, and those of :data:`TICKS` older than an hour, are gone; returns how many."""
-    old = Event.objects.filter(
-        Q(at__lt=now - days * DAY) | Q(type__in=TICKS, at__lt=now - timedelta(hours=1))
-    )
+    old = Event.objects.filter(Q(at__lt=now - days * DAY) | Q(type__in=TICKS, at__lt=now - timedelta(hours=1)))
     # The newest row stays: its id is where every feed's numbering goes on.
     newest = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
     gone, _ = old.filter(id__lt=newest).delete()

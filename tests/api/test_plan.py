@@ -38,7 +38,11 @@ def test_a_plan_for_later_has_the_range_and_the_changes_that_help():
     found = w.alice.post("jobs/plan/", w.body(gpu_count=4)).json()
     assert (found["verdict"], found["start"]["low"]) == ("later", "2026-03-02T13:00:00Z")
     assert found["alternatives"] == [
-        {"change": "at most 2 GPUs", "starts_at": "2026-03-02T12:00:00Z", "fields": {"gpu_count": 2, "node_count": None, "gpus_per_node": None}}
+        {
+            "change": "at most 2 GPUs",
+            "starts_at": "2026-03-02T12:00:00Z",
+            "fields": {"gpu_count": 2, "node_count": None, "gpus_per_node": None},
+        }
     ]
 
 
@@ -114,7 +118,9 @@ def test_a_waiting_job_tells_why_when_and_what_would_help():
         "at": "2026-03-02T13:00:00Z", "low": "2026-03-02T13:00:00Z", "high": "2026-03-02T13:00:00Z",
         "as_of": "2026-03-02T12:00:00Z",
     }  # fmt: skip
-    assert [change["fields"] for change in found["alternatives"]] == [{"gpu_count": 2, "node_count": None, "gpus_per_node": None}]
+    assert [change["fields"] for change in found["alternatives"]] == [
+        {"gpu_count": 2, "node_count": None, "gpus_per_node": None}
+    ]
 
 
 def test_reasons_and_estimate_tell_the_same_instant(monkeypatch):
