@@ -151,6 +151,7 @@ def rounds() -> list[list[list[Part]]]:
             ("several nodes", "gang"),
         )
     )
+    faults = Part("faults of processes", [[sys.executable, "-m", "tests.chaos_processes", "--short"]], "postgresql")
     return [
         [
             [
@@ -164,7 +165,7 @@ def rounds() -> list[list[list[Part]]]:
         [
             # Three processes for two processors, since one in four of these tests mostly waits for its own processes.
             [Part("tests on SQLite", [pytest("tests", *skip, "-n", "3", *by_group)], gives_way=True)],
-            [gang],
+            [gang, faults],
         ],
         [
             # The server is thrown away with its databases: nothing to tear down.
