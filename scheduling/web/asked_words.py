@@ -28,12 +28,12 @@ UNSAID = {"seed": 0}
 def asked_for(job: Mapping[str, Any], sent: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[Row]:
     """The rows of an accepted job: each has a ``word``, and a ``value`` (``code`` when it is some), an instant ``at``
     or ``links`` to artifacts. ``sent``: the body as it came; ``inputs``: the artifacts that it names."""
-    given = {ALIASES.get(name, name) for name, value in sent.items() if value is not None}
+    given = {ALIASES.get(name, name): value for name, value in sent.items() if value is not None}
     named = {str(row["as"]): row for row in inputs}
     rows = [*_of_kind(job, named), {"word": "GPUs", "value": _gpus(job)}]
     for name in (*FIRST, *(each for each in job if each in given and each not in FIRST)):
         if name in given and name not in TOLD:
-            rows += _row(name, job[name], job)
+            rows += _row(name, job[name], job) if job[name] is not None else _needless(name, given[name])
     return rows
 
 
@@ -122,6 +122,12 @@ def _row(name: str, value: Any, job: Mapping[str, Any]) -> Iterator[Row]:
         yield {"word": word, "value": PLACES[value]}
     elif value not in (None, False):
         yield {"word": word, "value": _plain(value)}
+
+
+def _needless(name: str, value: Any) -> Iterator[Row]:
+    """The row of what was asked for and changes nothing for this job: of places, since it lies on one node."""
+    told = f"{PLACES.get(str(value), value)} (it lies on one node)" if name == "required_level" else _plain(value)
+    yield {"word": label(name), "value": told}
 
 
 def _rules(affinity: Mapping[str, Any]) -> Iterator[Row]:

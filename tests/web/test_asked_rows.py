@@ -103,6 +103,9 @@ def test_a_plain_merge_has_no_rows_of_what_it_takes_by_itself(lab):
     ("asked", "word", "told"),
     [
         ({"gpu_count": 8, "allow_span": True}, "Spread over nodes", "yes"),
+        ({"gpu_count": 1, "required_level": "rack"}, "All in one", "rack (it lies on one node)"),
+        ({"gpu_count": 2, "required_level": "nvlink_group"}, "All in one", "NVLink group (it lies on one node)"),
+        ({"gpu_count": 2, "required_level": "nvlink_group"}, "GPUs", "2 in one NVLink group"),
         ({"gpu_count": 7}, "GPUs", "7 on 2 nodes, 4 each and 3 on the last"),
         ({"gpu_count": 4, "nvlink_required": True, "nvlink_exclusive": True}, "Whole NVLink group", "yes"),
         ({"gpu_count": 1, "params": {"argv": ["train.py"], "torchrun": True}}, "Started by",
