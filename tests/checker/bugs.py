@@ -267,7 +267,7 @@ def count_silence_as_failure(patch: pytest.MonkeyPatch) -> None:
 
 def publish_before_the_last_shard(patch: pytest.MonkeyPatch) -> None:
     """A commit does not look whether the bytes have come."""
-    patch.setattr(artifacts, "_received", lambda *_: None)
+    patch.setattr(artifacts, "_received", lambda *_, **__: None)
 
 
 def charge_per_attempt_start(patch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def no_eviction_is_in_vain(e: Evidence) -> Iterator[Violation]:
 
 
 def freed_gpus_go_to_whom_they_were_freed_for(e: Evidence) -> Iterator[Violation]:
-    """Until it starts, waits no more, its time is over or a victim is not stopped, nobody else gets what is kept."""
+    """Until it starts, waits no more, or its nomination ends, nobody else gets what is kept."""
     for eviction in evictions(e):
         told, ends = eviction.nominated, eviction.deadline
         for step in e.steps.get(told.object_id, ()):
@@ -91,7 +91,8 @@ def freed_gpus_go_to_whom_they_were_freed_for(e: Evidence) -> Iterator[Violation
             if again.nominated.object_id == told.object_id and again.nominated.seq > told.seq:
                 ends = min(ends, again.nominated.at)
         for event in e.events:
-            if event.type == "not_saved" and event.object_id == told.object_id and event.seq > told.seq:
+            ended = event.type in ("not_saved", "nomination_ended")
+            if ended and event.object_id == told.object_id and event.seq > told.seq:
                 ends = min(ends, event.at)
         for run in e.runs.values():
             for gpu in sorted(eviction.gpus & set(run.gpus)):

@@ -9,7 +9,7 @@ import pytest
 
 from scheduling.core.lifecycle import JobState
 from scheduling.core.plan import Nominate, Preempt
-from scheduling.models import Attempt, Balance, Event, Job, LostWork, Nomination, SchedulerState
+from scheduling.models import Attempt, Balance, Event, Gpu, Job, LostWork, Nomination, SchedulerState
 from scheduling.services import artifact_files, jobs, pool, tick
 from scheduling.store import load, measured
 from scheduling.store.clock import to_ms
@@ -84,6 +84,17 @@ def test_both_timelines_say_what_happens_and_why_without_naming_each_other():
     ]
     assert messages(job, "nominated") == [
         "n1/0, n1/1 will be its own: 1 running job of lower levels was asked to save and leave"
+    ]
+
+
+def test_a_job_is_told_when_its_gpus_are_kept_for_it_no_more():
+    world = World()
+    job = world.evicted()
+    Gpu.objects.filter(uuid=Nomination.objects.get(job_id=job).gpus[0]).update(state="UNHEALTHY")
+    world.tick(101)
+    assert messages(job, "nomination_ended") == [
+        "what was kept for it is kept no more: a GPU or a node of it takes no work now, or who has it does not leave; "
+        "it waits anew at its place"
     ]
 
 

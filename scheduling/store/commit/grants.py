@@ -16,7 +16,7 @@ from scheduling.core.plan import Plan, Reclaim, Start
 from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job, Nomination
 from scheduling.store import journal
-from scheduling.store.commit import evictions, giving_back, resuming
+from scheduling.store.commit import evictions, giving_back, nominations, resuming
 from scheduling.store.commit.attempts import End
 from scheduling.store.commit.nodes import lose
 from scheduling.store.commit.parts import end_part
@@ -49,11 +49,11 @@ def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
     for late in plan.expired:
         _expire(late.job, applied, now=now, actor=actor)
     settled = [UUID(ended.job) for ended in plan.unnominations] + [UUID(start.job) for start in plan.starts]
-    dropped, _ = Nomination.objects.filter(job_id__in=settled).delete()
     if settled:
+        dropped = nominations.drop(settled, plan, now=now, actor=actor)
         applied.nodes.update(evictions.spare(settled, now=now, actor=actor))
-    if dropped:
-        giving_back.give_back(settled, plan, slack_s=policy.evict.nomination_slack_s, now=now, actor=actor)
+        if dropped:
+            giving_back.give_back(settled, plan, slack_s=policy.evict.nomination_slack_s, now=now, actor=actor)
     if plan.starts:
         try:
             _grant(plan.starts, applied, now=now, actor=actor)
