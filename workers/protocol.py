@@ -185,8 +185,10 @@ class Report(TypedDict, total=False):
     ``started`` {pid}; ``progress`` {step, total, unit, rate?}; ``metric`` {step, name, value};
     ``logs`` {offset, text} (offset and the answer's ``next`` count UTF-8 bytes);
     ``checkpoint`` {artifact, step}; ``checkpoint_refused`` {error}: what the job declared can't be taken, and why;
-    ``transfer`` {what, files, of_files, bytes, of_bytes, over}: how far the moving of its files is (``over``: nothing
-    more is moved); ``events_unread`` {lines, first}: so many lines of its events file were not understood;
+    ``transfer`` {what, files, of_files, bytes, of_bytes, over, whole, step, begun}: how far the moving of its files is
+    (``over``: nothing more is moved; ``whole``: all of it came; ``step``: of a checkpoint, 0 where it has none;
+    ``begun``: a number that no other transfer of this part of the attempt has);
+    ``events_unread`` {lines, first}: so many lines of its events file were not understood;
     ``finished`` {outcome, exit_code, error, artifacts, checkpoint, step (of the checkpoint), why, detail, gpus_clean,
     gpus_held}: ``gpus_clean`` is sent, false, only when its GPUs are not free; ``gpus_held`` then says whether it is
     memory alone that is held on them (true), or there is a process that could not be killed.
@@ -222,6 +224,8 @@ class Report(TypedDict, total=False):
     bytes: int
     of_bytes: int
     over: bool
+    whole: bool
+    begun: int
     lines: int
     first: str
 

@@ -88,7 +88,7 @@ def foretold(job: dict[str, Any], now: datetime) -> dict[str, Any]:
     if job["state"] != JobState.QUEUED:
         return not_foretold(job)
     with outlook.present.look(now, must_know=job["id"]) as seen:
-        found, as_of = seen.foretell(job["id"]), seen.as_of
+        found, as_of = seen.foretell(job["id"], kind=job["kind"]), seen.as_of
     if found is None:
         return not_foretold(job)
     start = None if found.start is None else asdict(found.start)

@@ -43,9 +43,10 @@ def hint(changes: Iterable[Alternative]) -> str:
 
 
 def alternatives(
-    room: Room, bookings: Bookings, queued: Queued, *, groups: Groups, all_exclusive: bool
+    room: Room, bookings: Bookings, queued: Queued, *, groups: Groups, all_exclusive: bool, over_nodes: bool = False
 ) -> Iterator[Alternative]:
-    """Every kind of change that helps, as small as it can be. ``groups``: the jobs that run beside and apart now."""
+    """Every kind of change that helps, as small as it can be. ``groups``: the jobs that run beside and apart now;
+    ``over_nodes``: whether jobs of its kind may lie on several nodes."""
     if not room.free_count:
         return
     request, seconds = queued.job.request, queued.duration_ms // 1000
@@ -73,7 +74,8 @@ def alternatives(
         most = "at most" if shorter // 1000 == limit else "for example"
         words = f"a time limit of {most} {duration_in_words(limit)}"
         yield Alternative("duration_at_most_s", limit, words, request, limit)
-    for name, value, words, changed in changes_that(room, request, lambda changed: starts(changed, queued.job.group)):
+    kinds = changes_that(room, request, lambda changed: starts(changed, queued.job.group), over_nodes=over_nodes)
+    for name, value, words, changed in kinds:
         yield Alternative(name, value, words, changed, seconds)
     if wanted.confined is None:
         return
@@ -124,12 +126,25 @@ def loosened_topology(request: ResourceRequest) -> Iterator[tuple[str, str, Reso
 Fits = Callable[[ResourceRequest], bool]
 
 
-def changes_that(room: Room, request: ResourceRequest, fits: Fits) -> Iterator[tuple[str, int, str, ResourceRequest]]:
+def spread(request: ResourceRequest) -> ResourceRequest | None:
+    """The request of one node with its GPUs on any nodes; None where something that it asks for is against it."""
+    if request.is_gang or request.allow_span or request.gpu_count == 1:
+        return None
+    bound = request.nvlink_required or request.required_level is not None
+    return None if bound else replace(request, allow_span=True, max_wait_for_level_s=None)
+
+
+def changes_that(
+    room: Room, request: ResourceRequest, fits: Fits, *, over_nodes: bool
+) -> Iterator[tuple[str, int, str, ResourceRequest]]:
     """The smallest change of each kind with which the request ``fits``, and the things less to ask of places.
 
     Counts and memory go down to the first that fits. Whatever fits with some GPUs does so with fewer.
     """
     yield from _of_fewer_nodes(request, fits) if request.is_gang else _of_fewer_gpus(request, fits)
+    anywhere = spread(request) if over_nodes else None
+    if anywhere is not None and fits(anywhere):
+        yield "spread", 1, "GPUs spread over any nodes", anywhere
     for name, words, loose in loosened_topology(request):
         if fits(loose):
             yield name, int(name != "without_waiting"), words, loose

@@ -15,7 +15,7 @@ from scheduling.core.ordering import Source, rank_key
 from scheduling.core.placement import find, fits, is_out_of_question, is_told_by_counts
 from scheduling.core.plan import Expire, Nominate, Plan, Preempt, Scores, Start, Unnominate
 from scheduling.core.preemption import Choice, Patience, choose_victims
-from scheduling.core.promises import Promise, Promises, new_promise
+from scheduling.core.promises import Promise, Promises
 from scheduling.core.room import NO_PINS
 from scheduling.core.turns import Turns
 from scheduling.core.waiting import LevelQueue, Queued, Shape
@@ -308,7 +308,7 @@ class Cycle:
         promise = self._promises.standing(queued)
         if promise is None:
             self.refresh(queued.shape)
-            promise = new_promise(self.scheduler, self.bookings, queued, now_ms=self.now_ms)
+            promise = self._promises.new(self.scheduler, self.bookings, queued)
             if promise is None:
                 return False
         self.bookings.add(self._promises.add(promise).booking)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduling.core.first_start import bounds_of, last_start
+from scheduling.core.placement import find
 from scheduling.core.waiting import Queued
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
         return None
     low, now_ms = found[0], explainer.cycle.now_ms
     rank, ahead = explainer.ahead_of(queued)
-    if queued.job.due_ms >= low > now_ms:
-        ahead = 0  # GPUs are free for it when its time comes, whoever waits
+    if queued.job.due_ms >= low > now_ms and gets_it_then(scheduler, explainer, queued):
+        ahead = 0
     gpus = max(1, sum(mask.bit_count() for mask in scheduler.room.usable))
     last = low
     if queued.may_evict or _is_contested(scheduler, explainer, queued):
@@ -84,6 +85,18 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
     # Nor is it one of the place that a gang gets which holds out no more, or of one before others' reservations.
     promised = explainer.is_promised(queued) and ahead == 0 and not queued.shape.wanted.strict and low == high
     return Estimate(at, low, high, rank, promised, exact=low in bounds_of(scheduler, queued))
+
+
+def gets_it_then(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> bool:
+    """Whether a job for which enough is free when its time comes gets that, whoever waits now: as a short queue is
+    played, or else where it would fit by then on what is free already, and so on what those ahead do not want."""
+    job, now_ms = queued.job, explainer.cycle.now_ms
+    seen = explainer.foresight.start_of(job)
+    if seen is not None:
+        return seen <= max(job.due_ms, now_ms)
+    span_ms = max(job.due_ms - now_ms, 0) + queued.duration_ms
+    pins = explainer.bookings(queued).pins(queued.owner[1], span_ms)
+    return find(scheduler.room, queued.shape.wanted, pins) is not None
 
 
 def _is_contested(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> bool:

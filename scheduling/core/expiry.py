@@ -1,9 +1,13 @@
-"""Will it start in time? What is said of a job whose ``start_by`` comes before its expected start."""
+"""Will it start in time? What is said of a job whose ``start_by`` comes before its expected start, and what helps."""
 
 from __future__ import annotations
 
-from scheduling.core.estimate import Estimate, latest
+from dataclasses import replace
+
+from scheduling.core.alternatives import Alternative
+from scheduling.core.estimate import Estimate, latest, soonest
 from scheduling.core.plan import Reason
+from scheduling.core.played import Foresight
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.words import instant_in_words
 
@@ -36,3 +40,24 @@ def expiry(job: WaitingJob, found: Estimate | None) -> Reason | None:
         f"{instant_in_words(first)} and {instant_in_words(last)}."
     )
     return Reason("MAY_EXPIRE", f"{message} {helps}", numbers)
+
+
+def in_time(job: WaitingJob, found: Estimate | None, foresight: Foresight, *, now_ms: int) -> Alternative | None:
+    """A later ``start_by``, or none, with which a job that would leave before it starts would stay long enough; None
+    for a job that is in time. ``found``: its estimate.
+
+    It is tried where the queue is short enough to be played; a longer one is told by its work, whatever the limit.
+    """
+    if found is None or expiry(job, found) is None:
+        return None
+    enough = latest(max(found.high, job.due_ms) + 1)
+    start = foresight.start_of(replace(job, start_by_ms=enough))
+    if start is not None and start >= enough:  # it waits for more than was reckoned
+        start = foresight.start_of(replace(job, start_by_ms=None))
+        enough = 0 if start is None else latest(start + 1)
+        if enough and foresight.start_of(replace(job, start_by_ms=enough)) != start:
+            enough = 0
+    words = f"a latest start of {instant_in_words(enough)} or later" if enough else "without a latest start"
+    first = max(found.at if start is None else start, job.due_ms)
+    told = first if soonest(first) <= now_ms else max(soonest(first), job.due_ms)
+    return Alternative("start_by_at_least_ms", enough, words, job.request, job.remaining_s, told)

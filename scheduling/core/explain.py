@@ -18,8 +18,8 @@ from scheduling.core.expiry import expiry
 from scheduling.core.feasibility import could_hold, empty_room
 from scheduling.core.first_start import asked_of, bounds_of, first_start, holds_out
 from scheduling.core.group_times import is_left_alone
+from scheduling.core.helping import helps
 from scheduling.core.in_hand import asleep, nominated, starting_soon
-from scheduling.core.making_room import making_room
 from scheduling.core.obstacles import closed, closed_too, kept_away, kept_away_too
 from scheduling.core.ordering import RankKey, rank_key
 from scheduling.core.partners import WaitsFor, left_alone, no_partner, waits_for
@@ -33,10 +33,11 @@ from scheduling.core.room import Wanted
 from scheduling.core.rules import spelled, strange_labels
 from scheduling.core.scarcity import most_in_one_place, shortage
 from scheduling.core.shortfalls import Expected, Numbers, expected_numbers
-from scheduling.core.sooner import sooner
 from scheduling.core.spared import Spared
 from scheduling.core.standpoint import Standpoint
 from scheduling.core.waiting import Queued
+from scheduling.core.when_due import when_due
+from scheduling.core.windows_ahead import window_ahead
 from scheduling.core.words import agree, jobs_in_words, wanted_in_words
 
 if TYPE_CHECKING:
@@ -73,9 +74,11 @@ class Explainer:
             return (nominated(scheduler.nominees[job_id], scheduler),)
         return self.of_queued(scheduler.waiting.by_id[job_id])
 
-    def of_sleeping(self, queued: Queued) -> tuple[Reason, ...]:
-        """Why a job waits whose time has not come: nothing of what stands in the way until then counts."""
-        return (*self._expiry(queued), asleep(queued.job))
+    def of_sleeping(self, queued: Queued, *, plays: bool = False) -> tuple[Reason, ...]:
+        """Why a job waits whose time has not come: nothing of what stands in the way until then counts. With ``plays``
+        a short queue is played to see what does after that."""
+        self.cycle.refresh(queued.shape)
+        return (*self._expiry(queued), asleep(queued.job), *when_due(self._scheduler, self, queued, plays=plays))
 
     def of_queued(self, queued: Queued) -> tuple[Reason, ...]:
         """Why a job of the queue waits."""
@@ -146,30 +149,20 @@ class Explainer:
         """Whether the job holds a reservation."""
         return queued in self._promised
 
-    def alternatives(self, queued: Queued) -> list[Alternative]:
-        """Changes of the request with which it would start now."""
+    def alternatives(self, queued: Queued, *, over_nodes: bool = False) -> list[Alternative]:
+        """Changes of the request with which it would start now. ``over_nodes``: its kind may lie on several nodes."""
         scheduler = self._scheduler
         exclusive = scheduler.policy.nvlink_mode == "exclusive"
         self.cycle.refresh(queued.shape)
         found = alternatives(
-            scheduler.room, self.bookings(queued), queued, groups=scheduler.groups, all_exclusive=exclusive
-        )
+            scheduler.room, self.bookings(queued), queued, groups=scheduler.groups, all_exclusive=exclusive,
+            over_nodes=over_nodes,
+        )  # fmt: skip
         return list(found)
 
-    def helps(self, queued: Queued) -> list[Alternative]:
-        """Changes with which it would start now, evicting others if it may; where there are none, those with which it
-        would start sooner. None starts before the job's own time."""
-        bookings = self.bookings(queued)
-        if queued.job.due_ms <= self.cycle.now_ms:
-            found = self.alternatives(queued)
-            free = {each.name for each in found}
-            evicting = making_room(self._scheduler, self.cycle, bookings, queued)
-            found += [each for each in evicting if each.name not in free]
-            if found:
-                return found
-        start = self.starts_by(queued)
-        start_ms = None if start is None else start[0]
-        return list(sooner(self._scheduler, self.cycle, bookings, queued, start_ms=start_ms))
+    def helps(self, queued: Queued, *, over_nodes: bool = False) -> list[Alternative]:
+        """What would help the job, as :func:`scheduling.core.helping.helps` tells."""
+        return helps(self._scheduler, self, queued, over_nodes=over_nodes)
 
     def starts_by(self, queued: Queued) -> tuple[int, list[int]] | None:
         """(instant, GPUs): when and where it could start at the latest if nothing else was ahead of it."""
@@ -211,7 +204,16 @@ class Explainer:
             found += [] if alone is None else [alone]
         else:
             found.append(self._shortfalls.reason(queued, self._expected(queued, seen)))
-        return tuple(found), True
+        return (*found, *self._window_ahead(queued, found)), True
+
+    def _window_ahead(self, queued: Queued, told: list[Reason]) -> tuple[Reason, ...]:
+        """The windows that decide when it starts, unless a reason has told of windows."""
+        bookings = self.bookings(queued)
+        if not bookings.are_windows or any(name == "window_until_ms" for each in told for name, _ in each.numbers):
+            return ()
+        start = self.starts_by(queued)
+        found = window_ahead(self._scheduler, bookings, queued, start_ms=None if start is None else start[0])
+        return () if found is None else (found,)
 
     def _never_now(self, queued: Queued) -> Reason | None:
         """The reason when even an empty pool would not do, as it is installed or as it is healthy."""

@@ -108,7 +108,7 @@ def holds_out(scheduler: Scheduler, bookings: Bookings, queued: Queued) -> Reaso
     if find(scheduler.room, wanted.at_any_rung(), pins) is None:
         return None
     message = (
-        f"Free GPUs would do, but it holds out for {_HELD_OUT_FOR[wanted.best_rung]} by its own max_wait_for_level, "
-        f"until {instant_in_words(queued.shape.lax_from_ms)}."
+        f"Free GPUs would do, but it was asked to hold out for {_HELD_OUT_FOR[wanted.best_rung]} until "
+        f"{instant_in_words(queued.shape.lax_from_ms)}."
     )
     return Reason("HOLDS_OUT", message, (("until_ms", queued.shape.lax_from_ms),))

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 
 def likeness(scheduler: Scheduler, *more: WaitingJob) -> Snapshot:
-    """The world as the scheduler has it after its last cycle, with ``more`` jobs that wait. Which GPUs take work is not
-    in it, nor how many attempts a job has had."""
+    """The world as the scheduler has it after its last cycle, with ``more`` jobs that wait, or wait changed. Which GPUs
+    take work is not in it, nor how many attempts a job has had."""
     share, inventory = scheduler.share, scheduler.inventory
+    changed = {job.id for job in more}
     return Snapshot(
         now_ms=share.clock.now_ms,
         policy=scheduler.policy,
         pool=scheduler.pool,
-        waiting=(*scheduler.everyone_waiting(), *more),
+        waiting=(*(job for job in scheduler.everyone_waiting() if job.id not in changed), *more),
         live=tuple(_attempt(scheduler, held) for held in scheduler.live.values()),
         usage=Usage(_accounts(share.queues), _accounts(share.projects), _accounts(share.users)),
         nominations=tuple(

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from scheduling.core.scheduler import Scheduler
 
 
-def making_room(scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued) -> Iterator[Alternative]:
-    """The smallest change of each kind with which the next pass would evict for it; each of them tried."""
+def making_room(
+    scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, over_nodes: bool = False
+) -> Iterator[Alternative]:
+    """The smallest change of each kind with which the next pass would evict for it; each of them tried.
+
+    ``over_nodes``: whether jobs of its kind may lie on several nodes.
+    """
     candidates = evictable(scheduler, queued) if queued.may_evict else []
     if not candidates:
         return
@@ -40,7 +45,7 @@ def making_room(scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: 
         victims[changed] = len(choice.victims) if isinstance(choice, Choice) else 0
         return victims[changed] > 0
 
-    for name, value, words, changed in changes_that(scheduler.room, queued.job.request, starts):
+    for name, value, words, changed in changes_that(scheduler.room, queued.job.request, starts, over_nodes=over_nodes):
         if victims[changed]:
             evicts = f"{words} and by evicting {jobs_in_words(victims[changed])}"
             yield Alternative(name, value, evicts, changed, queued.duration_ms // 1000)

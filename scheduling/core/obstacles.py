@@ -49,6 +49,20 @@ def closed_too(cells: Mapping[int, int], windows: list[Booking], now_ms: int, *,
     return message, (("closed", count), ("window_from_ms", begins), ("window_until_ms", opens_ms))
 
 
+def closed_then(windows: list[Booking], free_ms: int, *, opens_ms: int) -> Told:
+    """(message, numbers): once what runs has left the GPUs, from ``free_ms`` on, operators close them, or do so before
+    the job would end. There is at least one window; ``opens_ms`` is the end of one of them."""
+    begins = min(each.start_ms for each in windows)
+    who = f"{_named(windows)} {agree(len(windows), 'closes', 'close')}"
+    if begins <= free_ms:
+        why = f"{who} them, {_until(windows, opens_ms)}"
+    else:
+        why = f"it would not end before {who} them, {_first(windows)}from {instant_in_words(begins)}, "
+        why += _until(windows, opens_ms)
+    message = f"GPUs may be free for it on {instant_in_words(free_ms)}, but {why}."
+    return message, (("window_from_ms", begins), ("window_until_ms", opens_ms))
+
+
 def _named(windows: list[Booking]) -> str:
     """``window a``, ``windows a and b``, ``5 windows (a, b and 3 more)``; those that are a project's, of which a reader
     may not know, without their names: ``window a and 2 windows reserved for others``."""

@@ -31,11 +31,11 @@ class Foresight:
         self._starts: dict[str, int] | None = None
 
     def start_of(self, job: WaitingJob) -> int | None:
-        """When the job starts, or leaves by its ``start_by``, in ms; it need not be among those that wait. None where
-        it never does, and where the queue is too long to be played."""
+        """When the job starts, or leaves by its ``start_by``, in ms; it need not be among those that wait, or may be
+        one of them changed. None where it never does, and where the queue is too long to be played."""
         if not is_short(self._scheduler):
             return None
-        if self._scheduler.waiting_job(job.id) is None:
+        if self._scheduler.waiting_job(job.id) != job:
             return played(self._scheduler, more=job, gone=self._gone).get(job.id)
         if self._starts is None:
             self._starts = played(self._scheduler, gone=self._gone)

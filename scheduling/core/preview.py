@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from scheduling.core.alternatives import Alternative
-from scheduling.core.estimate import Estimate, estimate
+from scheduling.core.estimate import Estimate, estimate, gets_it_then
 from scheduling.core.explain import Explainer
 from scheduling.core.feasibility import could_hold
 from scheduling.core.ledger import MICRO
@@ -50,10 +50,11 @@ class Preview:
     after: Scores | None = None
 
 
-def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Preview:
+def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob, *, over_nodes: bool = False) -> Preview:
     """What the next cycle would do with the job. It must not be among the waiting ones.
 
-    ``explainer`` is the one of the last cycle. ValueError when no cycle has run.
+    ``explainer`` is the one of the last cycle. ``over_nodes``: whether jobs of its kind may lie on several nodes.
+    ValueError when no cycle has run.
     """
     if scheduler.pool.nodes and not could_hold(scheduler.pool, job.request):
         return Preview("never")
@@ -79,7 +80,7 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob) -> Prev
             victims=tuple(Eviction(held.id, len(held.gpus), held.lost_ms(cycle.now_ms) // 1000) for held in victims),
             start=estimate(scheduler, explainer, queued) if place is None else None,
             reasons=_reasons(explainer, queued, sleeps=sleeps, fits=place is not None),
-            alternatives=tuple(explainer.helps(queued)) if place is None else (),
+            alternatives=tuple(explainer.helps(queued, over_nodes=over_nodes)) if place is None else (),
             gpu_h=charged / MICRO / 3_600_000,
             before=before,
             after=after,
@@ -93,7 +94,8 @@ def _placed(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> tuple
     pins = bookings.pins(queued.owner[1], until_ms - now_ms)
     if job.due_ms > now_ms:
         expected = explainer.starts_by(queued)
-        place = expected[1] if expected is not None and expected[0] <= job.due_ms else None
+        on_time = expected is not None and expected[0] <= job.due_ms and gets_it_then(scheduler, explainer, queued)
+        place = expected[1] if expected is not None and on_time else None
     else:
         place = find(scheduler.room, queued.shape.wanted, pins, span=(now_ms, until_ms))
     if place is None and queued.may_evict and find(scheduler.room, queued.shape.wanted, pins) is None:
@@ -105,5 +107,5 @@ def _placed(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> tuple
 
 def _reasons(explainer: Explainer, queued: Queued, *, sleeps: bool, fits: bool) -> tuple[Reason, ...]:
     if sleeps:
-        return explainer.of_sleeping(queued)
+        return explainer.of_sleeping(queued, plays=True)
     return () if fits else explainer.of_queued(queued)

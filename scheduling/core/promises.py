@@ -40,13 +40,14 @@ class Promise:
 class Promises:
     """The reservations of one cycle, in the order made. Jobs keep theirs, to be used again if they stand."""
 
-    __slots__ = ("_cycle", "_now", "_releases", "dropped", "last", "made")
+    __slots__ = ("_cycle", "_now", "_releases", "_too_late", "dropped", "last", "made")
 
     def __init__(self, cycle: int, releases: Releases, now_ms: int) -> None:
         self.made: list[Promise] = []
         self.last: Promise | None = None
         self.dropped = False  # whether any was taken back
         self._cycle, self._releases, self._now = cycle, releases, now_ms
+        self._too_late: dict[object, int] = {}  # starts that were too late, of jobs that have the same
 
     def standing(self, queued: Queued) -> Promise | None:
         """The reservation that the job had before, if it would be found the same now."""
@@ -61,6 +62,23 @@ class Promises:
             if at[gpu] > start:
                 return None
         return promise
+
+    def new(self, scheduler: Scheduler, bookings: Bookings, queued: Queued) -> Promise | None:
+        """A reservation for the job at its earliest start; None when it has none, or none before its ``start_by``, at
+        which it leaves: nobody would use what is kept for it until then."""
+        limit = queued.job.start_by_ms
+        if limit is None:
+            return new_promise(scheduler, bookings, queued, now_ms=self._now)
+        timed = bookings.are_windows or queued.shape.changes_itself
+        alike = (queued.shape, queued.owner[1], queued.duration_ms) if timed else queued.shape
+        key = (queued if queued.may_evict else alike, scheduler.changes)
+        if self._too_late.get(key, -1) >= limit:
+            return None
+        promise = new_promise(scheduler, bookings, queued, now_ms=self._now)
+        if promise is None or promise.booking.start_ms < limit:
+            return promise
+        self._too_late[key] = promise.booking.start_ms
+        return None
 
     def of(self, queued: Queued) -> Promise | None:
         """The job's reservation, if it got one in this cycle."""

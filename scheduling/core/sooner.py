@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduling.core.alternatives import Alternative, changes_that, loosened_neighbours, loosened_topology, usable_s
+from scheduling.core.alternatives import (
+    Alternative,
+    changes_that,
+    loosened_neighbours,
+    loosened_topology,
+    spread,
+    usable_s,
+)
 from scheduling.core.between import first_of
 from scheduling.core.bookings import Bookings
 from scheduling.core.estimate import STEP_MS, soonest
@@ -27,14 +34,16 @@ class Sooner:
     """The changes with which a job could start after now and, by a minute and a tenth of its wait or more, before
     ``start_ms``, its own earliest start (None: it has none). Whom it may evict does not count.
 
-    ``bookings``: what was promised to others before its turn.
+    ``bookings``: what was promised to others before its turn. ``over_nodes``: whether jobs of its kind may lie on
+    several nodes.
     """
 
     def __init__(
-        self, scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, start_ms: int | None
-    ) -> None:
+        self, scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, start_ms: int | None,
+        over_nodes: bool,
+    ) -> None:  # fmt: skip
         self._scheduler, self._cycle, self._bookings, self._queued = scheduler, cycle, bookings, queued
-        now_ms = cycle.now_ms
+        now_ms, self._over_nodes = cycle.now_ms, over_nodes
         self._by_ms = ENDLESS if start_ms is None else start_ms - max(STEP_MS, (start_ms - now_ms) // WORTH)
         self._starts: dict[WaitingJob, int | None] = {}
 
@@ -48,7 +57,7 @@ class Sooner:
             words = f"a time limit of at most {duration_in_words(limit)}"
             told = self._starts_at(replace(job, remaining_s=limit))
             yield Alternative("duration_at_most_s", limit, words, job.request, limit, told)
-        less = changes_that(self._scheduler.room, job.request, self._helps)
+        less = changes_that(self._scheduler.room, job.request, self._helps, over_nodes=self._over_nodes)
         neighbours = ((name, 1, words, changed) for name, words, changed in loosened_neighbours(job.request))
         for name, value, words, changed in (*less, *neighbours):
             if self._helps(changed):
@@ -88,19 +97,21 @@ class Sooner:
 
 
 def sooner(
-    scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, start_ms: int | None
-) -> Iterator[Alternative]:
+    scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, start_ms: int | None,
+    over_nodes: bool = False,
+) -> Iterator[Alternative]:  # fmt: skip
     """The changes of :class:`Sooner`."""
-    return Sooner(scheduler, cycle, bookings, queued, start_ms=start_ms).changes()
+    return Sooner(scheduler, cycle, bookings, queued, start_ms=start_ms, over_nodes=over_nodes).changes()
 
 
-def tried(request: ResourceRequest) -> tuple[str, ...]:
-    """Which kinds of change there are for such a job, in words."""
+def tried(request: ResourceRequest, *, over_nodes: bool = False) -> tuple[str, ...]:
+    """Which kinds of change there are for such a job, in words. ``over_nodes``: its kind may lie on several nodes."""
     counts = ("fewer nodes", "fewer GPUs on each") if request.is_gang else ("fewer GPUs",)
     several = request.gpus_per_node > 1
     asks_place = any(True for _ in (*loosened_topology(request), *loosened_neighbours(request)))
     return (
         *(counts if several else counts[:-1]),
+        *(("GPUs spread over any nodes",) if over_nodes and spread(request) is not None else ()),
         *(("less memory",) if request.gpu_memory_min_mib else ()),
         "a shorter time limit",
         *(("one thing less that it asks of its place",) if asks_place else ()),

@@ -97,6 +97,7 @@ class Upload(models.Model):
     files = models.JSONField()
     artifact = models.ForeignKey(Artifact, null=True, on_delete=models.CASCADE, related_name="+")
     created_at = models.DateTimeField()
+    committed_at = models.DateTimeField(null=True, help_text="its own commit, also of bytes that were there before")
 
     class Meta:
         constraints = [

@@ -81,6 +81,7 @@ class Job(models.Model):
     )
     resume = models.ForeignKey("Artifact", null=True, on_delete=models.SET_NULL, related_name="+")
     resume_step = models.PositiveBigIntegerField(default=0)
+    resume_saved_at = models.DateTimeField(null=True, help_text="when it, or the job it does again, saved that")
     retry_of = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, related_name="retried_as",
         help_text="the ended job that this one does again, from where it was saved",

@@ -106,7 +106,8 @@ def _entries(given: Any) -> tuple[list[FileEntry], Refusal | None]:
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         return [], Refusal(422, "required", "files must list at least one {path, size, sha256}", "files")
     if len(given) > MAX_FILES:
-        return [], Refusal(422, "too_many_files", f"{len(given)} files; the limit is {MAX_FILES}", "files")
+        words = f"it has {len(given)} files; the limit is {MAX_FILES}: pack them into fewer"
+        return [], Refusal(422, "too_many_files", words, "files")
     files: list[FileEntry] = []
     for row in given:
         if not isinstance(row, Mapping):

@@ -14,6 +14,7 @@ from scheduling.core.words import gpus_in_words, nodes_in_words
 from scheduling.services import jobs
 from scheduling.store.queries.access import Actor
 
+_LEVELS = ("required_level", "max_wait_for_level")
 _RUNGS = {"rack": "one rack", "nvlink_group": "one NVLink group"}
 
 
@@ -94,6 +95,8 @@ def _whole(value: Any) -> int | None:
 def _tried(
     body: Mapping[str, Any], fields: Mapping[str, Any], words: str, actor: Actor, now: datetime
 ) -> Changed | None:
+    if fields.get("node_count") == 1:  # one place, for which no level can be asked
+        fields = {**fields, **{name: None for name in _LEVELS if body.get(name) is not None}}
     submission, _, _ = jobs.check({**body, **fields}, actor, now)
     return None if submission is None else Changed(words, fields, submission)
 

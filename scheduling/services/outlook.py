@@ -15,7 +15,7 @@ from scheduling.core.estimate import Estimate, estimate, latest, soonest
 from scheduling.core.explain import Explainer
 from scheduling.core.in_hand import starting_soon
 from scheduling.core.leaving import held_for, once_saved
-from scheduling.core.plan import Plan
+from scheduling.core.plan import Plan, Reason
 from scheduling.core.preview import Preview, preview
 from scheduling.core.reclaim import take_back
 from scheduling.core.scheduler import Scheduler
@@ -26,6 +26,7 @@ from scheduling.services.reasons import anonymous
 from scheduling.store import load
 from scheduling.store.queries.changes import CHATTER
 from scheduling.store.queries.live import Reader
+from workers.catalog import KINDS
 
 # Silence of nodes and edits of the policy are no events: an outlook is not used for longer.
 MAX_AGE_S = 5.0
@@ -81,15 +82,21 @@ class Outlook:
         places = (scheduler.waiting.by_id, scheduler.sleeping, scheduler.nominees)
         return any(job_id in place for place in places) or self._starts(job_id)
 
-    def foretell(self, job_id: str) -> Foretold | None:
-        """What is expected of the job and why it waits; None for one that did not wait."""
-        found = self._expected(job_id)
+    def foretell(self, job_id: str, *, kind: str = "") -> Foretold | None:
+        """What is expected of the job, which is of that kind, and why it waits; None for one that did not wait."""
+        found = self._expected(job_id, over_nodes=is_over_nodes(kind))
         if found is None:
             return None
-        why = (starting_soon(),) if self._starts(job_id) else self.explainer.of(job_id)
+        why = (starting_soon(),) if self._starts(job_id) else self._why(job_id)
         return replace(found, reasons=tuple(anonymous(each) for each in why))
 
-    def _expected(self, job_id: str) -> Foretold | None:
+    def _why(self, job_id: str) -> tuple[Reason, ...]:
+        sleeping = self.scheduler.sleeping.get(job_id)
+        if sleeping is None:
+            return self.explainer.of(job_id)
+        return self.explainer.of_sleeping(self.scheduler.described(sleeping), plays=True)
+
+    def _expected(self, job_id: str, *, over_nodes: bool) -> Foretold | None:
         scheduler, now_ms = self.scheduler, self.plan.now_ms
         if self._starts(job_id):
             return Foretold(self.span(low_ms=now_ms, at_ms=now_ms, high_ms=now_ms), promised=True)
@@ -98,12 +105,14 @@ class Outlook:
             return Foretold(self.span(low_ms=now_ms, at_ms=at_ms, high_ms=high_ms), promised=True)
         if job_id in scheduler.sleeping:
             job = scheduler.sleeping[job_id]
-            seen = preview(scheduler, self.explainer, job)
-            return Foretold(self.start_of(seen, job), alternatives=seen.alternatives, tried=tried(job.request))
+            seen = preview(scheduler, self.explainer, job, over_nodes=over_nodes)
+            kinds = tried(job.request, over_nodes=over_nodes)
+            return Foretold(self.start_of(seen, job), alternatives=seen.alternatives, tried=kinds)
         queued = scheduler.waiting.by_id.get(job_id)
         if queued is None:
             return None
-        changes, kinds = tuple(self.explainer.helps(queued)), tried(queued.job.request)
+        changes = tuple(self.explainer.helps(queued, over_nodes=over_nodes))
+        kinds = tried(queued.job.request, over_nodes=over_nodes)
         found = estimate(scheduler, self.explainer, queued)
         if found is None:
             return Foretold(None, alternatives=changes, tried=kinds)
@@ -114,11 +123,14 @@ class Outlook:
         return Foretold(span, found.rank, found.promised, changes, nodes, holders, beside=beside, tried=kinds)
 
     def _place(self, queued: Queued) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(nodes, the jobs that have the GPUs) of where it could start at the soonest."""
+        """(nodes, the jobs that have the GPUs) of where it could start at the soonest; no jobs where all of them have
+        left by then, and it waits for something else."""
         scheduler, expected = self.scheduler, self.explainer.starts_by(queued)
-        gpus = expected[1] if expected else []
-        holders = [scheduler.holder[gpu] for gpu in gpus]
-        return scheduler.inventory.nodes_of(gpus), tuple(dict.fromkeys(held.id for held in holders if held is not None))
+        start_ms, gpus = expected or (0, [])
+        holders = [held for gpu in gpus if (held := scheduler.holder[gpu]) is not None]
+        ends = [held.expected_end(self.plan.now_ms) for held in holders]
+        names = tuple(dict.fromkeys(held.id for held in holders)) if max(ends, default=0) >= start_ms else ()
+        return scheduler.inventory.nodes_of(gpus), names
 
     def _starts(self, job_id: str) -> bool:
         return any(start.job == job_id for start in self.plan.starts)
@@ -146,6 +158,11 @@ class Outlook:
     def span(self, *, low_ms: int, at_ms: int, high_ms: int) -> Span:
         """The instants as seen from this outlook."""
         return Span(_moment(at_ms), _moment(low_ms), _moment(high_ms), self.as_of)
+
+
+def is_over_nodes(kind: str) -> bool:
+    """Whether jobs of the kind may lie on several nodes; not those of a kind that there is not."""
+    return kind in KINDS and KINDS[kind].over_nodes
 
 
 def _moment(ms: int) -> datetime:

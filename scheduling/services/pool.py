@@ -221,7 +221,7 @@ def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: date
     elif kind == "checkpoint_refused":
         parts.checkpoint_refused(part, str(message["error"]), now=now)
     elif kind == "transfer":
-        transfers.told(part, _moved(message), over=bool(message.get("over")), now=now)
+        transfers.told(part, _moved(message), over=bool(message.get("over")), whole=_whole(message), now=now)
     elif kind == "events_unread":
         parts.events_unread(part, whole(message["lines"]), str(message["first"]), now=now)
     elif kind == "finished":
@@ -235,7 +235,13 @@ def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: date
 def _moved(message: Mapping[str, Any]) -> dict[str, Any]:
     """What a node says that it moves, each number checked."""
     counts = {name: whole(message[name]) for name in ("files", "of_files", "bytes", "of_bytes")}
-    return {"what": Transfer(str(message["what"])).value, **counts}
+    which = {name: whole(message.get(name, 0)) for name in ("step", "begun")}
+    return {"what": Transfer(str(message["what"])).value, **counts, **which}
+
+
+def _whole(message: Mapping[str, Any]) -> bool:
+    """Whether all of the transfer came; an agent of before that was told goes by the number of files."""
+    return bool(message.get("over")) and bool(message.get("whole", message["files"] == message["of_files"]))
 
 
 def _look_at_its_checkpoint(attempt: UUID, now: datetime) -> None:

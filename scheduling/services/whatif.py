@@ -12,6 +12,7 @@ from typing import Any, Literal
 from django.core import signing
 
 from scheduling.core.alternatives import Alternative
+from scheduling.core.instants import as_instant
 from scheduling.core.plan import Reason, Score, Scores
 from scheduling.core.policy import Policy
 from scheduling.core.preview import Preview, preview
@@ -89,7 +90,8 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
         return Unplannable(errors)
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         job = waiting_as(submission, actor, seen.policy, now)
-        made = _planned(preview(seen.scheduler, seen.explainer, job), job, seen, actor)
+        over_nodes = outlook.is_over_nodes(submission.kind)
+        made = _planned(preview(seen.scheduler, seen.explainer, job, over_nodes=over_nodes), job, seen, actor)
     return replace(made, token=_token(body, made, actor, now))
 
 
@@ -113,13 +115,14 @@ def _soonest(seen: Outlook, job: WaitingJob) -> datetime | None:
     return None if start is None else start.low
 
 
-def foretell(job_id: str, now: datetime) -> Foretold | None:
-    """When the waiting job is expected to start, its rank, and what would help; None when it does not wait.
+def foretell(job_id: str, now: datetime, *, kind: str = "") -> Foretold | None:
+    """When the waiting job of that kind is expected to start, its rank, and what would help; None when it does not
+    wait.
 
     The caller has seen to it that the actor may know of the job.
     """
     with outlook.present.look(now, must_know=job_id) as seen:
-        return seen.foretell(job_id)
+        return seen.foretell(job_id, kind=kind)
 
 
 def changes(found: Iterable[Alternative], as_of: datetime) -> tuple[Change, ...]:
@@ -135,18 +138,22 @@ def changes(found: Iterable[Alternative], as_of: datetime) -> tuple[Change, ...]
 ALONE = {"node_count": None, "gpus_per_node": None}
 
 
+_LEVELS = {"required_level": "required_level", "max_wait_for_level": "max_wait_for_level_s"}
+
+
 def _fields(each: Alternative) -> dict[str, Any]:
     request = each.request
     nodes: dict[str, Any] = {
         "gpu_count": request.gpu_count, "node_count": request.node_count, "gpus_per_node": request.gpus_per_node,
     }  # fmt: skip
-    if not request.is_gang and request.max_wait_for_level_s is not None:
-        nodes["max_wait_for_level"] = None  # a job of one node has nothing to hold out for, and is refused with it
+    if not request.is_gang:  # one node is one place: there is nothing to hold out for, nor a level to be had
+        nodes |= {name: None for name, said in _LEVELS.items() if getattr(request, said) is not None}
     found: dict[str, dict[str, Any]] = {
         "duration_at_most_s": {"max_duration": each.duration_s},
         "gpus_at_most": nodes if request.is_gang else {"gpu_count": request.gpu_count, **ALONE},
         "nodes_at_most": nodes,
         "less_on_fewer_nodes": nodes,
+        "spread": {"gpu_count": request.gpu_count, **ALONE, "allow_span": True},
         "memory_at_most_mib": {"gpu_memory_min": f"{request.gpu_memory_min_mib}MiB"},
         "without_exclusive": {"nvlink_exclusive": False},
         "without_nvlink": {"nvlink_required": False, "nvlink_exclusive": False},
@@ -157,6 +164,7 @@ def _fields(each: Alternative) -> dict[str, Any]:
         "without_with": {"with": None},
         "without_neighbours": {"anti_affinity": None, "with": None},
         "without_group": {"group": None},
+        "start_by_at_least_ms": {"start_by": as_instant(each.value) if each.value else None},
     }  # fmt: skip
     rule = each.name.removeprefix("without_group_and_")
     return found[each.name] if rule == each.name else {"group": None, **found[f"without_{rule}"]}

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Max
 
 from scheduling.models import Artifact, ArtifactParent, Attempt, AttemptNode, Project, ProjectBlob, Upload
 from scheduling.store import journal
@@ -95,7 +96,7 @@ def commit_upload(
     ProjectBlob.objects.bulk_create(
         [ProjectBlob(project=upload.project, sha256=sha) for sha in {f["sha256"] for f in files}], ignore_conflicts=True
     )
-    Upload.objects.filter(pk=upload_id).update(artifact=artifact)
+    Upload.objects.filter(pk=upload_id).update(artifact=artifact, committed_at=now)
     journal.write(
         [
             journal.Note("artifact_committed", "artifact", str(artifact.pk), actor=actor, project=upload.project.name,
@@ -120,6 +121,15 @@ def committed_by(attempt: UUID) -> dict[str, str]:
         str(a): n
         for a, n in Upload.objects.filter(attempt_id=attempt, artifact__isnull=False).values_list("artifact_id", "name")
     }
+
+
+def saved_at(job: UUID, artifact: UUID) -> datetime | None:
+    """When an attempt of the job committed the artifact last; None when none did.
+
+    Not when the artifact was made: bytes that somebody had stored before are that artifact too.
+    """
+    own = Upload.objects.filter(attempt__job=job, artifact=artifact)
+    return own.aggregate(last=Max("committed_at"))["last"]
 
 
 def stalest(limit: int) -> list[tuple[UUID, int, list[Any]]]:

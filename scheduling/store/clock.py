@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from django.db import connection
 from django.utils import timezone
 
+from scheduling.core.words import instant_in_words
+
 
 def now() -> datetime:
     """The present, aware and in UTC, from the one clock that orders leases, submissions and charges."""
@@ -26,3 +28,8 @@ def to_ms(moment: datetime) -> int:
 def from_ms(instant: int) -> datetime:
     """The moment of whole milliseconds since 1970, in UTC."""
     return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=instant)
+
+
+def past_in_words(moment: datetime) -> str:
+    """A moment that has been, as ``2 Mar 2026, 14:00:07 UTC``: of a begun second the seconds before it, not after."""
+    return instant_in_words(to_ms(moment) // 1000 * 1000)

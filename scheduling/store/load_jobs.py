@@ -43,10 +43,10 @@ _WAITING = (
     "preemptible", "no_evict_until",
 )  # fmt: skip
 _LIVE = (
-    "id", "job_id", "epoch", "number", "granted_at", "started_at", "remaining_s", "stop_by", "asked_at", "resume_id",
+    "id", "job_id", "epoch", "number", "granted_at", "started_at", "remaining_s", "stop_by", "asked_at",
     "job__state", "job__queue__name", "job__project__name", "job__user__username", "job__level__name",
     "job__level__value", "job__infra_failures", "job__preemptible", "job__group", "job__topology", "job__resume_id",
-    "job__resume__created_at", "job__resume__corrupt", "job__kind",
+    "job__resume_saved_at", "job__resume__corrupt", "job__kind",
 )  # fmt: skip
 
 
@@ -221,7 +221,7 @@ def _live(
     *,
     costs: measured.Costs,
 ) -> LiveAttempt:
-    (id_, job, epoch, number, granted, started, remaining, stop_by, asked, resumed, state, queue, project, user, level,
+    (id_, job, epoch, number, granted, started, remaining, stop_by, asked, state, queue, project, user, level,
      value, failures, preemptible, group, topology, saved, saved_at, corrupt, _) = row  # fmt: skip
     here = [part for part in parts if not part.ended]
     return LiveAttempt(
@@ -230,7 +230,7 @@ def _live(
         granted_ms=to_ms(granted), started_ms=to_ms(started) if started else None,
         end_ms=to_ms(started or granted) + remaining * 1000, infra_failures=failures, level=level,
         level_value=value, preemptible=preemptible,
-        saved_ms=to_ms(saved_at) if saved_at and saved != resumed and not corrupt else None,
+        saved_ms=to_ms(saved_at) if saved and saved_at and saved_at > granted and not corrupt else None,
         save_s=costs.save_s, restore_s=RESTORE_S if costs.restore_s is None else costs.restore_s,
         recent_preemptions=preempted.get(job, 0), billing_micro=sum(round(billing * MICRO) for _, billing in held),
         stop_by_ms=to_ms(stop_by) if stop_by and state != JobState.RUNNING else None,

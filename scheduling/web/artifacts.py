@@ -17,7 +17,7 @@ from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries import pages
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
-from scheduling.web.job_words import files
+from scheduling.web.file_lists import part_of
 from scheduling.web.wording import amount, size
 
 
@@ -60,7 +60,12 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
     sentence = (
         f"{made}, made from {amount(len(links['parents']), 'parent')}." if links["parents"] else f"{made}, uploaded."
     )
-    context = {"artifact": shown, "files": files(shown["files"]), "about": list(about(shown["meta"])), **links}
+    context = {
+        "artifact": shown,
+        "part": part_of(shown["files"], request.GET.get("page", "")),
+        "about": list(about(shown["meta"])),
+        **links,
+    }
     return render(request, "artifact.html", {**context, "sentence": sentence})
 
 

@@ -77,29 +77,17 @@ def _left_out(words: str) -> str:
 
 
 def tile(gpu: Mapping[str, Any], node_state: str) -> dict[str, Any]:
-    """The GPU with its state as the tile tells it: no number that nobody measures now, and free only if it is."""
+    """The GPU with its state as the tile tells it: no number that nobody measures now."""
     lost = node_state == NodeState.LOST
     tile = {**gpu, **dict.fromkeys(LIVE_NUMBERS if lost else ())}
     used = tile["memory_used_mib"]
     return {
         **tile,
         "state": UNREACHABLE if lost else gpu["state"],
-        "idle": ""
-        if gpu["state"] == GpuState.HEALTHY and node_state == NodeState.READY
-        else _why_idle(gpu, node_state),
         "trouble": "" if lost or gpu["state"] == GpuState.HEALTHY else gpu["why"] or "",
         "memory_gb": _gb(gpu["memory_mib"]),
         "used_gb": None if used is None else _gb(used),
     }
-
-
-def _why_idle(gpu: Mapping[str, Any], node_state: str) -> str:
-    """Why a GPU without a job is not free. The same words as ``holder`` in board.js."""
-    if node_state == NodeState.LOST:
-        return "its node is lost"
-    if gpu["state"] != GpuState.HEALTHY:
-        return "no new work" if gpu["state"] == GpuState.SUSPECT else "out of service"
-    return f"its node is {node_state.lower()}"
 
 
 def _gb(mib: int) -> float:

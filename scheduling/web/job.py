@@ -31,7 +31,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
     """The job's state and reasons, its attempts, timeline, log and artifacts, and what may be done to it."""
     seq, row, moment = events.newest(), known_job(actor, job_id), now()
     found = queries.as_dict(row, now=moment)
-    seen = whatif.foretell(found["id"], moment) if found["state"] == JobState.QUEUED else None
+    seen = whatif.foretell(found["id"], moment, kind=found["kind"]) if found["state"] == JobState.QUEUED else None
     if seen is not None:  # what it waits for and when it starts are of one instant
         found = {**found, "reasons": list(seen.reasons)}
     names = known.names(actor, [*jobs_in(found["reasons"]), *(seen.in_the_way if seen else ())])
@@ -53,7 +53,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
         ),
         "timeline": [{**e, "word": e["type"].replace("_", " "), "parts": list(parts(e["message"]))} for e in timeline],
         "attempts": list(reversed(runs)),
-        "log": tail_of(row, runs[-1]["nodes"] if runs else [], request.GET.get("node", "")),
+        "log": tail_of(row, runs, request.GET),
         "rows": [] if refused else asked_for(found, sent, row.spec.get("inputs", [])),
         "decided": [] if refused else by_default(found, sent),
         "form_kinds": tuple(KINDS),

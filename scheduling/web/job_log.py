@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -24,19 +24,26 @@ def known_job(actor: Actor, job_id: UUID) -> Any:
     return row
 
 
-def tail_of(row: Any, parts: Sequence[dict[str, Any]], node: str) -> dict[str, Any]:
-    """The newest part of the newest run's log on that node (rank 0's by default), and on which nodes there are others.
+def tail_of(row: Any, runs: Sequence[Mapping[str, Any]], wanted: Mapping[str, str]) -> dict[str, Any]:
+    """The newest part of a run's log on one node, and on which nodes there are others.
 
-    404 for a node that has no part in it.
+    ``runs``: the job's attempts, first to last. ``wanted``: the ``attempt`` by its number (the newest by default, then
+    ``chosen`` is empty) and the ``node`` by its name (that of rank 0). 404 for one that is not there.
     """
-    names = [part["node"] for part in parts]
+    chosen, node = wanted.get("attempt", ""), wanted.get("node", "")
+    known = [each for each in runs if not chosen or str(each["number"]) == chosen]
+    run = known[-1] if known else None
+    if chosen and run is None:
+        raise Http404("this job has no such attempt")
+    names = [part["node"] for part in run["nodes"]] if run else []
     if node and node not in names:
-        raise Http404("that node has no part in this job's newest run")
-    rank = names.index(node) if node else 0
-    end = queries.log_end(row, rank)
-    piece = queries.log(row, attempt=None, rank=rank, offset=max(0, end - LOG_TAIL))
+        raise Http404("that node has no part in this run of the job")
+    rank, number = names.index(node) if node else 0, run["number"] if run else None
+    end = queries.log_end(row, rank, attempt=number)
+    piece = queries.log(row, attempt=number, rank=rank, offset=max(0, end - LOG_TAIL))
     others = names if len(names) > 1 else []
-    return {**piece, "cut": end > LOG_TAIL, "node": names[rank] if others else "", "nodes": others}
+    shown = names[rank] if others else ""
+    return {**piece, "cut": end > LOG_TAIL, "node": shown, "nodes": others, "chosen": chosen}
 
 
 @signed_in

@@ -9,6 +9,7 @@ from typing import Any
 
 from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
 from scheduling.services.jobs import RETRIED
+from scheduling.web.file_lists import came_out
 from scheduling.web.people_words import label, parts, said
 from scheduling.web.wording import amount, duration, gb, gpu_hours, limit, size
 
@@ -60,7 +61,7 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
         "waiting": job["state"] in (JobState.QUEUED, JobState.HELD),
         "live": job["state"] in LIVE,
         "can": verbs(JobState(job["state"])),
-        "files": [{**a, "read_size": size(a["size"]), "files": files(a["files"])} for a in job["artifacts"]],
+        "files": came_out(job["artifacts"]),
     }
 
 
@@ -103,11 +104,6 @@ def _said(value: Any, names: Mapping[str, str]) -> str:
     return ", ".join(_said(v, names) for v in value) if isinstance(value, list) else json.dumps(value)
 
 
-def files(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The files of an artifact with their sizes as people read them."""
-    return [{**f, "read_size": size(f["size"])} for f in rows]
-
-
 def verbs(state: JobState) -> dict[str, bool]:
     """What may be done to a job in this state."""
     return {
@@ -123,7 +119,7 @@ def verbs(state: JobState) -> dict[str, bool]:
 def sentence(job: Mapping[str, Any], now: datetime) -> str:
     """What is happening to the job, why, or what came out."""
     state, name = JobState(job["state"]), job["outcome"]
-    gpus = amount(job["gpu_count"], "GPU")
+    gpus = "" if state is JobState.REJECTED else amount(job["gpu_count"], "GPU")  # that may be anything then
     where = " and ".join(sorted({g["node"] for g in job["gpus"]}))
     ran = f"{duration(job['run_s'])}{_in_all(job)}" if job["started_at"] else ""
     waited = duration((now - job["submitted_at"]).total_seconds())

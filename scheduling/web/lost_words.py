@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scheduling.core.lifecycle import JobState
+from scheduling.core.words import duration_in_words
 from scheduling.web.share_words import CAUSES
-from scheduling.web.wording import amount, duration, gpu_hours
+from scheduling.web.wording import amount, gpu_hours
 
 # In these it is to begin again, by itself or when it is retried.
 BEGINS_AGAIN = (JobState.QUEUED, JobState.HELD, JobState.DISPATCHING, JobState.FAILED, JobState.TIMED_OUT,
@@ -15,22 +16,34 @@ BEGINS_AGAIN = (JobState.QUEUED, JobState.HELD, JobState.DISPATCHING, JobState.F
 
 
 def lost_line(lost: Mapping[str, Any] | None, gpus: int) -> str:
-    """What an attempt on so many GPUs lost, and by what; "" when it lost nothing."""
-    if lost is None:
+    """What an attempt on so many GPUs lost, and by what; "" when it lost nothing that whole seconds can tell."""
+    if lost is None or not (whole := _seconds(lost)):
         return ""
-    parts = [f"{duration(lost['work_s'])} of work"] if lost["work_s"] >= 1 or not lost["resume_s"] else []
-    parts += [f"{duration(lost['resume_s'])} of resuming"] if lost["resume_s"] >= 1 else []
+    work = int(lost["work_s"])
+    told = ((work, "work"), (whole - work, "resuming"))
+    parts = [f"{duration_in_words(seconds)} of {what}" for seconds, what in told if seconds]
     vain = ", in vain: the GPUs were not taken then" if lost["in_vain"] else ""
-    what = f"{' and '.join(parts)} on {amount(gpus, 'GPU')} ({gpu_hours(lost['gpu_hours'])})"
+    what = f"{' and '.join(parts)} on {amount(gpus, 'GPU')} ({gpu_hours(_gpu_hours(lost))})"
     return f"Lost {what}, {CAUSES[lost['cause']]}{vain}; it does not count as used."
 
 
 def lost_in_all(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The sum over all attempts; "" when nothing was lost."""
-    if not rows:
+    """The sum over all attempts as each tells it; "" when nothing was lost."""
+    seconds = sum(map(_seconds, rows))
+    if not seconds:
         return ""
-    seconds = sum(row["work_s"] + row["resume_s"] for row in rows)
-    return f"{duration(seconds)}, {gpu_hours(sum(row['gpu_hours'] for row in rows))}, given back"
+    return f"{duration_in_words(seconds)}, {gpu_hours(sum(map(_gpu_hours, rows)))}, given back"
+
+
+def _seconds(lost: Mapping[str, Any]) -> int:
+    """All that the attempt lost, in the full seconds that the timeline tells, too."""
+    return int(lost["work_s"] + lost["resume_s"])
+
+
+def _gpu_hours(lost: Mapping[str, Any]) -> float:
+    """Of those whole seconds, on all its GPUs: the numbers beside each other agree."""
+    seconds = lost["work_s"] + lost["resume_s"]
+    return float(lost["gpu_hours"]) * _seconds(lost) / seconds if seconds else 0.0
 
 
 def goes_on(job: Mapping[str, Any]) -> dict[str, Any] | None:

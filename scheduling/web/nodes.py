@@ -15,10 +15,10 @@ from scheduling.services import health, now
 from scheduling.services import pool as verbs
 from scheduling.store.queries import events, pages, pool, windows
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.standing import Standing, sentence
 from scheduling.web.access import posted, signed_in
 from scheduling.web.board import shown, tile
 from scheduling.web.window_words import closing
-from scheduling.web.wording import amount
 
 MAY = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent.RETURN}
 
@@ -37,7 +37,8 @@ def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
         {
             "seq": seq,
             "node": one,
-            "sentence": _sentence(one),
+            "sentence": sentence(found[0]),
+            "why": "" if one["standing"] in (Standing.CLOSED, Standing.RESERVED) else one["why"],
             "windows": closing(actor, moment, node=name),
             "windows_are": windows.fingerprint(moment),
             "gpus": [_gpu(g) for g in sorted(gpus, key=lambda g: (g["index"], g["uuid"]))],
@@ -117,16 +118,3 @@ def _event(one: Mapping[str, Any]) -> dict[str, Any]:
         "message": words if moved else one["message"],
         "index": one["data"].get("index"),
     }
-
-
-def _sentence(one: dict[str, object]) -> str:
-    gpus: list[dict[str, object]] = one["gpus"]  # type: ignore[assignment]
-    good = sum(g["state"] == GpuState.HEALTHY for g in gpus)
-    busy = sum(bool(g["busy"]) for g in gpus)
-    what = {
-        NodeState.READY: "takes work",
-        NodeState.CORDONED: "takes no new work; what runs on it goes on",
-        NodeState.DRAINING: "takes no new work and is being emptied" if busy else "is drained: nothing runs on it",
-        NodeState.LOST: "is lost",
-    }[NodeState(str(one["state"]))]
-    return f"{one['name']} {what}: {good} of {amount(len(gpus), 'GPU')} healthy, {busy} busy."

@@ -26,7 +26,7 @@ MAX_TYPED = 5000
 # Fields of the request that a change may touch and the form has.
 IN_FORM = (
     "gpu_count", "gpu_memory_min", "max_duration", "nvlink_required", "nvlink_exclusive", "node_count", "gpus_per_node",
-    "required_level", "max_wait_for_level", "group", "with", "anti_affinity", "affinity",
+    "required_level", "max_wait_for_level", "group", "with", "anti_affinity", "affinity", "start_by", "allow_span",
 )  # fmt: skip
 # Reasons of a job that has nobody to run beside, now or by the time it could start.
 ALONE = frozenset({"NO_PARTNER", "PARTNER_LEAVES", "CIRCULAR"})
@@ -68,13 +68,17 @@ def foretold(
 
 
 def when(start: Span | None) -> dict[str, Any] | None:
-    """The range with how it reads: an instant, or two; None for no start that could be foretold."""
+    """The range with how it reads: an instant, or two; None for no start that could be foretold.
+
+    ``soon``: the next pass of the scheduler starts it. Of one instant that is less than a minute off, of which whole
+    minutes tell no more than that it is not past, the end by which it has come is told.
+    """
     if start is None:
         return None
-    soon = (start.high - start.as_of).total_seconds() < SAME_S
     one = _is_one(start)
     wide = not one and not _is_near(start)
-    return {"soon": soon, "one": one, "wide": wide, "at": start.at, "low": start.low, "high": start.high}
+    at = start.high if one and start.at <= start.as_of else start.at
+    return {"soon": start.high <= start.as_of, "one": one, "wide": wide, "at": at, "low": start.low, "high": start.high}
 
 
 def _is_near(start: Span) -> bool:
@@ -147,7 +151,7 @@ def _nothing(found: Foretold) -> str:
 def _is_kept_past_its_time(found: Foretold) -> bool:
     """Whether it is expected to start later than it may."""
     until = [reason["numbers"]["until_ms"] for reason in found.reasons if reason["code"] in ("NOT_BEFORE", "BACKOFF")]
-    return bool(until) and found.start is not None and found.start.low > from_ms(until[0])
+    return bool(until) and found.start is not None and found.start.at > from_ms(until[0])
 
 
 def _help(each: Change, as_of: datetime, *, again: str = "") -> dict[str, Any]:
@@ -180,7 +184,7 @@ def _typed(name: str, value: Any) -> str:
 def changed_by(query: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the body that such an address changes; what can't be read is left as it was."""
     found: dict[str, Any] = {name: query[name][:MAX_TYPED] or None for name in IN_FORM if name in query}
-    for name in ("nvlink_required", "nvlink_exclusive"):
+    for name in ("nvlink_required", "nvlink_exclusive", "allow_span"):
         if name in found:
             found[name] = found[name] == "True"
     if found.get("affinity"):

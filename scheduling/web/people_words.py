@@ -48,6 +48,7 @@ INSIDE = {
     "nvlink_exclusive": "the wish for a whole NVLink group",
     "required_level": "the need for one rack or NVLink group",
     "allow_span": "spreading over nodes",
+    "max_wait_for_level": "the time to hold out",
     "out_dtype": "the type it is stored as",
 }
 _PLAIN = {"with"}  # also a word of every language

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduling.core.gpu_time import gpu_time_in_words
 from scheduling.core.units import gb
 
 __all__ = ["amount", "duration", "gb", "gpu_hours", "limit", "size"]
@@ -42,10 +43,10 @@ def size(count: int) -> str:
 
 
 def gpu_hours(hours: float | None) -> str:
-    """GPU-hours to 0.01."""
-    return "" if hours is None else f"{hours:.2f} GPU-hours"
+    """GPU-hours to 0.01; few of them in GPU-minutes or GPU-seconds."""
+    return "" if hours is None else gpu_time_in_words(hours * 3600)
 
 
 def amount(count: int, noun: str) -> str:
-    """``1 job``, ``3 jobs``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """``1 job``, ``3 jobs``, ``5,001 files``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,7 +1,7 @@
 // The board (and a node's page): tiles, queues and the headline follow the feed.
 import { Feed, newer } from "./feed.js";
 import { hook, mark, reload, say, soon } from "./marks.js";
-import { ago, duration, word } from "./wording.js";
+import { ago, duration } from "./wording.js";
 
 const LATE_S = 25;
 const main = document.getElementById("main");
@@ -9,6 +9,7 @@ const only = main.dataset.only;
 const ages = new Map();
 const rebuild = soon(() => reload("pool"), 400);
 const reclose = soon(() => reload("windows"), 100);
+const restand = soon(() => reload("standing"), 100);
 const retell = soon(() => reload("record"), 400);
 
 const gigabytes = (mib) => (mib * 2 ** 20) / 1e9;
@@ -43,12 +44,6 @@ function reached(data) {
   return { ...data, ...unknown, state: "UNREACHABLE" };
 }
 
-function idle(data) {
-  if (data.node_state === "LOST") return "its node is lost";
-  if (data.state !== "HEALTHY") return data.state === "SUSPECT" ? "no new work" : "out of service";
-  return data.node_state === "READY" ? "" : `its node is ${word(data.node_state)}`;
-}
-
 // Why a GPU gets no new work, since when, and what has to happen before it does again.
 function trouble(tile, data) {
   const why = ["HEALTHY", "UNREACHABLE"].includes(data.state) ? "" : (data.why ?? "");
@@ -68,8 +63,8 @@ function holder(place, data) {
     ? ["a", data.job.name, ""]
     : data.busy
       ? ["span", "another project", "muted"]
-      : idle(data)
-        ? ["span", idle(data), "muted"]
+      : data.idle
+        ? ["span", data.idle, "muted"]
         : ["span", "free", "free"];
   const href = data.job ? `/jobs/${data.job.id}/` : "";
   const now = place.firstElementChild;
@@ -85,11 +80,10 @@ function node(frame) {
   const section = document.querySelector(`[data-node="${CSS.escape(frame.id)}"]`);
   if (!section) return only && frame.id !== only ? undefined : rebuild();
   if (!newer(section, frame.version)) return undefined;
-  if (only && section.dataset.state !== frame.data.state) return location.reload();
+  if (only && section.dataset.state !== frame.data.standing) return location.reload();
   if (Number(section.dataset.leftOut) !== frame.data.left_out.length) rebuild();
-  section.dataset.state = frame.data.state;
-  mark(section.querySelector("header"), frame.data.state);
-  hook(section, "disk").hidden = !frame.data.disk_low;
+  section.dataset.state = frame.data.standing;
+  mark(section.querySelector("header"), frame.data.standing);
   say(hook(section, "closed"), frame.data.why ?? "");
   hook(section, "closed").hidden = !frame.data.why;
   const heard = hook(section, "heard");
@@ -99,7 +93,10 @@ function node(frame) {
 
 function windows(frame) {
   const told = document.getElementById("windows");
-  if (told && told.dataset.are !== frame.data.are) reclose();
+  if (!told || told.dataset.are === frame.data.are) return;
+  reclose();
+  rebuild();
+  if (only) restand();
 }
 
 function queue(frame) {

@@ -57,6 +57,7 @@ function windows(frame) {
 
 let reading = false;
 async function lengthen({ attempt, end }) {
+  if (log.dataset.chosen && log.dataset.chosen !== String(attempt)) return;
   if (log.dataset.attempt !== String(attempt)) {
     log.textContent = "";
     Object.assign(log.dataset, { attempt, next: 0 });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -94,3 +95,16 @@ def test_the_job_that_the_page_on_programs_shows_is_accepted():
     page = (settings.BASE_DIR / "docs" / "programs.md").read_text()
     (shown,) = re.findall(r"-d '(\{\s*\"kind\": .*?\})'\n", page, re.S)
     assert w.alice.post("jobs/", json.loads(shown)).status_code == 201
+
+
+def test_the_line_of_sh_leaves_its_result_where_results_are_kept(tmp_path):
+    bin_, out, start = (tmp_path / name for name in ("bin", "out", "start"))
+    for each in (bin_, out, start):
+        each.mkdir()
+    (bin_ / "python").write_text("#!/bin/sh\necho 0.9\n")
+    (bin_ / "python").chmod(0o700)
+    line = EXAMPLES["A line of sh"]["params"]["shell"]
+    env = {"PATH": f"{bin_}:/usr/bin:/bin", "EMEP_OUTPUT_DIR": str(out)}
+    subprocess.run(["/bin/sh", "-c", f"exec {line}"], cwd=start, env=env, check=True)
+    assert [each.name for each in (*out.iterdir(), *start.iterdir())] == ["scores.txt"]
+    assert (out / "scores.txt").read_text() == "0.9\n"

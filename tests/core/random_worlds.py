@@ -54,6 +54,7 @@ class Taste:
     gangs_evict: bool = True
     urgent: bool = False
     drift: bool = False  # GPUs of one model report memory that differs a little
+    hurried: bool = False  # most jobs have a latest start
     unsaved: bool = False  # queues whose jobs never leave without a checkpoint, and jobs that were asked in vain
 
 
@@ -61,6 +62,7 @@ ROOMY = Taste(nodes=6, per_node=8, running=3)
 TIGHT = Taste(nodes=4, running=9)
 DRIFT = Taste(nodes=6, per_node=4, jobs=6, running=2, windows=False, drift=True)
 URGENT = Taste(nodes=5, running=12, families=False, nominations=False, windows=False, urgent=True)
+HURRIED = Taste(nodes=4, running=9, hurried=True)
 UNSAVED = Taste(nodes=4, jobs=8, running=12, families=False, windows=False, urgent=True, unsaved=True)
 
 
@@ -164,11 +166,18 @@ def a_job(dice: Random, name: str, taste: Taste, *, now_ms: int = NOW) -> Waitin
         avoid_gpus=frozenset({"n0/0", "n1/1"}) if rarely(dice, 10) else frozenset(),
         avoid_nodes=frozenset({"n0"}) if rarely(dice, 10) else frozenset(),
         not_before_ms=now_ms + 60 * S if rarely(dice, 20) else 0,
-        start_by_ms=now_ms + some(dice, 0, 600 * S) if rarely(dice, 20) else None,
+        start_by_ms=_latest_start(dice, taste, now_ms),
         group=some(dice, *FAMILIES) if taste.families and rarely(dice, 3) else None,
         preemptible=not rarely(dice, 8),
         recent_preemptions=some(dice, 0, 0, 0, 3),
     )
+
+
+def _latest_start(dice: Random, taste: Taste, now_ms: int) -> int | None:
+    """None mostly; where jobs are hurried, one around the time at which some of what runs has ended."""
+    if taste.hurried:
+        return now_ms + S * 10 * some(dice, dice.randint(0, 60), dice.randint(60, 600)) if dice.randrange(4) else None
+    return now_ms + some(dice, 0, 600 * S) if rarely(dice, 20) else None
 
 
 def running_jobs(dice: Random, pool: Pool, taste: Taste) -> list[LiveAttempt]:

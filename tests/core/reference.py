@@ -400,6 +400,8 @@ class Cycle:
         if found.start_ms == math.inf:
             return False
         start = max(self.now, round(found.start_ms))
+        if job.start_by_ms is not None and job.start_by_ms <= start:
+            return False
         end = start + job.remaining_s * 1000
         self.reservations.append(Reservation(job.id, start, end, found.gpus))
         self.pins.append(Pin(start, end, frozenset(found.gpus), owner=job.id))

@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 from scheduling.core.decide import decide
 
 from .agreement import Twins, assert_follows_the_rules, decided, essence
-from .random_worlds import DRIFT, ROOMY, TIGHT, UNSAVED, URGENT, Taste, a_world
+from .random_worlds import DRIFT, HURRIED, ROOMY, TIGHT, UNSAVED, URGENT, Taste, a_world
 
 DEEP = 40 if os.environ.get("EMEP_DEEP") else 1
-TASTES = {"mixed": Taste(silence=True), "roomy": ROOMY, "tight": TIGHT, "urgent": URGENT, "unsaved": UNSAVED}
+TASTES = {
+    "mixed": Taste(silence=True), "roomy": ROOMY, "tight": TIGHT, "urgent": URGENT, "unsaved": UNSAVED,
+    "hurried": HURRIED,
+}  # fmt: skip
 PLACED = TASTES | {"drift": DRIFT}
 HARD = {"tight": (33,), "urgent": (13, 25)}  # worlds in time that have found mistakes
 SEEDS = 50 * DEEP

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from scheduling.core import played
 from scheduling.core.decide import decide
+from scheduling.core.explain import Explainer
 from scheduling.core.plan import Reason
 from scheduling.core.pool import Pool
+from scheduling.core.scheduler import Scheduler
+from scheduling.core.snapshot import Snapshot, Window
 
-from .build import codes_of, job, live, loose, world
+from .build import codes_of, gang, gpus, job, live, loose, order_of, pool, promised, rule, world
 
 HOUR_MS = 3_600_000
 
@@ -70,3 +74,78 @@ def test_an_expected_start_is_told_down_to_the_minute_and_what_would_be_in_time_
     first = reasons(job("1", start_by_ms=HOUR_MS // 2), ends=3629)[0]
     assert "on 1 Jan 1970, 01:00 UTC at the soonest" in first.message
     assert dict(first.numbers)["start_by_at_least_ms"] == HOUR_MS + 60_000
+
+
+@pytest.mark.parametrize(("start_by_s", "holds", "starts"), [(180, [], ["small"]), (181, ["large"], [])])
+def test_a_job_that_leaves_before_it_could_start_holds_no_reservation_and_keeps_nobody_waiting(
+    start_by_s, holds, starts
+):
+    running = [live("r", *(f"n0/{n}" for n in range(26)), ends=180)]
+    jobs = [job("large", 28, start_by_ms=start_by_s * 1000), job("small", 2, at=1, seconds=300)]
+    plan = decide(world(loose(28), *jobs, running=running, now_ms=2000))
+    assert (list(promised(plan)), order_of(plan)) == (holds, starts)
+
+
+def test_the_next_job_gets_the_reservation_that_it_could_not_use():
+    jobs = [job("late", 2, start_by_ms=100_000), job("next", 2, at=1)]
+    plan = decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=180)], now_ms=2000))
+    assert promised(plan) == {"next": (180, ["n0/0", "n0/1"])}
+
+
+@pytest.mark.parametrize(("more_s", "holds"), [(0, []), (1, ["old"])])
+def test_nor_does_one_that_waits_over_a_day(more_s, holds):
+    now_ms = 25 * HOUR_MS
+    old = job("old", start_by_ms=now_ms + (180 + more_s) * 1000)
+    running = [live("r", "n0/0", now_ms=now_ms, seconds=180)]
+    assert list(promised(decide(world(loose(1), old, running=running, now_ms=now_ms)))) == holds
+
+
+@pytest.mark.parametrize(("start_by_s", "holds"), [(900, []), (901, ["1"])])
+def test_nor_does_one_that_a_window_keeps_until_then(start_by_s, holds):
+    closed = Window("service", ("n0",), 200_000, 900_000)
+    waiting = job("1", 2, seconds=300, start_by_ms=start_by_s * 1000)
+    plan = decide(world(loose(2), waiting, running=[live("r", "n0/0", ends=100)], windows=(closed,), now_ms=0))
+    assert list(promised(plan)) == holds
+
+
+@pytest.mark.parametrize(("start_by_s", "holds"), [(900, []), (901, ["1"])])
+def test_nor_does_a_gang(start_by_s, holds):
+    the_pool = pool(gpus("n0", 1), gpus("n1", 1))
+    waiting = gang("1", 2, 1, start_by_ms=start_by_s * 1000)
+    plan = decide(world(the_pool, waiting, running=[live("r", "n0/0", ends=900)], now_ms=0))
+    assert list(promised(plan)) == holds
+
+
+def later_starts(snapshot: Snapshot, name: str) -> list[tuple[int, int | None, str]]:
+    """The later starts that are offered to the job: (least latest start, start, words)."""
+    scheduler = Scheduler(snapshot)
+    scheduler.cycle(snapshot.now_ms)
+    found = Explainer(scheduler).helps(scheduler.waiting.by_id[name])
+    return [(each.value, each.starts_ms, each.words) for each in found if each.name == "start_by_at_least_ms"]
+
+
+@pytest.mark.parametrize("jobs", [100, 0])
+def test_a_later_latest_start_is_offered_to_a_job_that_would_leave(jobs, monkeypatch):
+    monkeypatch.setattr(played, "MAX_JOBS", jobs)  # with 0 no queue is short enough to be played
+    waiting = job("1", start_by_ms=HOUR_MS // 2)
+    snapshot = world(loose(1), waiting, running=[live("r", "n0/0", ends=3600)], now_ms=0)
+    words = "a latest start of 1 Jan 1970, 01:01 UTC or later"
+    assert later_starts(snapshot, "1") == [(HOUR_MS + 60_000, HOUR_MS, words)]
+
+
+@pytest.mark.parametrize("start_by_ms", [None, HOUR_MS + 1])
+def test_it_is_not_offered_to_one_that_is_in_time(start_by_ms):
+    waiting = job("1", start_by_ms=start_by_ms)
+    assert later_starts(world(loose(1), waiting, running=[live("r", "n0/0", ends=3600)], now_ms=0), "1") == []
+
+
+def test_what_is_offered_is_late_enough_for_what_jobs_ahead_will_take():
+    """By the work ahead of it, shared out over all GPUs, the job would start long before: its node is busy first."""
+    the_pool = pool(gpus("n0", 1), gpus("n1", 9))
+    busy = live("r", *(f"n1/{n}" for n in range(9)), ends=36_000)
+    here = [rule("node", "In", "n0")]
+    ahead = [job(f"a{n}", at=n, rules=here) for n in range(4)]
+    last = job("1", at=9, start_by_ms=HOUR_MS // 2, rules=here)
+    running = [busy, live("s", "n0/0", ends=3600)]
+    found = later_starts(world(the_pool, *ahead, last, running=running, now_ms=10_000), "1")
+    assert [(value, start) for value, start, _ in found] == [(5 * HOUR_MS + 60_000, 5 * HOUR_MS)]

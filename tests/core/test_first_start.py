@@ -62,7 +62,7 @@ def test_a_window_from_its_time_on_keeps_it_to_the_window_s_end_exactly():
     plan, found, scheduler, explainer = seen(waiting, the_pool=loose(1), windows=(closed,))
     assert found is not None
     assert (plan.verdict, found.told_low) == ("later", 133_000)
-    assert [reason.code for reason in plan.reasons] == ["NOT_BEFORE"]
+    assert [reason.code for reason in plan.reasons] == ["NOT_BEFORE", "WINDOW"]
     assert list(plan.alternatives) == explainer.helps(scheduler.described(waiting))
     assert [(each.name, each.value, each.starts_ms) for each in plan.alternatives] == [
         ("duration_at_most_s", 10, 40_000)

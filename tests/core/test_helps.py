@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from scheduling.core.decide import decide
 from scheduling.core.estimate import estimate
 from scheduling.core.explain import Explainer
@@ -127,7 +129,7 @@ def test_a_gang_that_holds_out_for_its_level_is_told_so_and_starts_when_it_holds
     reason = explainer.of("1")[0]
     assert (reason.code, dict(reason.numbers)["until_ms"]) == ("HOLDS_OUT", 35_000)
     assert reason.message == (
-        "Free GPUs would do, but it holds out for one rack by its own max_wait_for_level, until 1 Jan 1970, "
+        "Free GPUs would do, but it was asked to hold out for one rack until 1 Jan 1970, "
         "00:00:35 UTC. It would start now with at most 1 node, or without holding out for its level."
     )
 
@@ -157,3 +159,31 @@ def test_a_job_that_may_evict_and_would_fit_with_less_is_told_so_without_victims
     waiting = job("1", 3, level="Critical", rules=[rule("node", "In", "n0")])
     scheduler, explainer = explained(waiting, the_pool=pool(gpus("n0", 3), gpus("n1", 1)), running=running)
     assert [(each.name, each.value) for each in explainer.helps(scheduler.waiting.by_id["1"])] == [("gpus_at_most", 2)]
+
+
+def offered(*jobs, the_pool, running) -> list[tuple[str, int | None]]:
+    """The changes that help the job "1", whose kind may lie on several nodes."""
+    scheduler, explainer = explained(*jobs, the_pool=the_pool, running=running)
+    found = explainer.helps(scheduler.waiting.by_id["1"], over_nodes=True)
+    return [(each.name, each.starts_ms and each.starts_ms // 1000) for each in found]
+
+
+def test_gpus_of_any_nodes_are_offered_where_one_node_is_short_of_them():
+    the_pool = pool(gpus("n0", 2), gpus("n1", 2))
+    running = [live(f"r{n}", f"n{n}/0", ends=600) for n in range(2)]
+    asked = {"the_pool": the_pool, "running": running}
+    assert offered(job("1", 2), **asked) == [("gpus_at_most", None), ("spread", None)]
+    assert helps(job("1", 2), **asked) == [("gpus_at_most", None)]
+
+
+def test_they_are_offered_too_where_they_are_free_sooner():
+    the_pool = pool(gpus("n0", 2), gpus("n1", 2))
+    running = [live(f"{node}/{gpu}", f"n{node}/{gpu}", ends=(1200, 600)[gpu]) for node in (0, 1) for gpu in (0, 1)]
+    assert ("spread", 600) in offered(job("1", 2), the_pool=the_pool, running=running)
+
+
+@pytest.mark.parametrize("more", [{"nvlink": True}, {"required_level": "rack"}, {"allow_span": True}])
+def test_they_are_not_offered_against_what_was_asked(more):
+    the_pool = pool(gpus("n0", 2, group="g0"), gpus("n1", 2, group="g1"))
+    running = [live("r0", "n0/0", ends=600), live("r1", "n1/0", "n1/1", ends=600)]
+    assert "spread" not in [name for name, _ in offered(job("1", 2, **more), the_pool=the_pool, running=running)]

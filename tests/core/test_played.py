@@ -35,6 +35,11 @@ def test_a_job_more_is_played_with_the_others():
     assert seconds(found) == {"more": 100, "low": 150}
 
 
+def test_a_job_that_waits_is_played_as_it_would_be_if_it_were_changed():
+    scheduler = after_a_cycle(world(loose(1), job("1", start_by_ms=60 * S), running=[live("r", "n0/0", ends=100)]))
+    assert seconds(played(scheduler, more=job("1", start_by_ms=101 * S))) == {"1": 100}
+
+
 def test_who_is_being_taken_back_leaves_at_once():
     scheduler = after_a_cycle(world(loose(1), job("1"), running=[live("r", "n0/0")]))
     assert seconds(played(scheduler, gone=frozenset({"r"}))) == {"1": NOW // S}

@@ -128,6 +128,13 @@ def test_the_timeline_says_which_and_why():
     assert requeued.message.endswith("will resume from the earlier checkpoint at step 3 of 2 Mar 2026, 12:00:01 UTC")
 
 
+def test_a_checkpoint_is_not_called_the_earlier_one_where_no_newer_was_given_up():
+    life, *_ = saved_twice()
+    life.again_in_vain(1)
+    requeued = Event.objects.filter(type="requeued", object_id=life.job).order_by("-id")[0]
+    assert requeued.message.endswith("will resume from the checkpoint at step 7 of 2 Mar 2026, 12:00:02 UTC")
+
+
 def test_after_two_more_it_starts_from_the_beginning():
     life, first, _ = saved_twice()
     life.again_in_vain(4)

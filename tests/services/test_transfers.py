@@ -9,9 +9,11 @@ import pytest
 from scheduling.models import Event
 from scheduling.store import upkeep
 from scheduling.store.queries import jobs as queries
+from scheduling.store.transfers import CAME as CAME_IN_WORDS
 from tests import builders as b
 from tests.services.test_gangs import two
 from tests.web.pages import browser, text
+from workers.protocol import Transfer
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +60,48 @@ def test_once_all_has_arrived_only_the_timeline_tells_of_it():
     assert node.timeline() == []
     node.tells(files=5000, bytes=20_500_000, over=True)
     assert node.shown() is None
-    assert node.timeline() == ["saving checkpoint: 5000 of 5000 files, 20.5 of 20.5 MB"]
+    assert node.timeline() == ["saved the checkpoint: 5000 files, 20.5 MB"]
+
+
+SMALL = {"files": 2, "of_files": 2, "bytes": 300, "of_bytes": 300}
+CAME = {**SMALL, "over": True, "whole": True, "step": 30, "begun": 8000}
+
+
+def test_a_finished_transfer_that_is_told_of_again_is_on_the_timeline_once_and_does_not_go_on():
+    node = Node()
+    for _ in range(3):
+        node.tells(**{**CAME, "over": False, "whole": False, "files": 1})
+        node.tells(**CAME)
+    assert (node.timeline(), node.shown()) == (["saved the checkpoint of step 30: 2 files, 0.3 kB"], None)
+
+
+def test_each_transfer_is_on_the_timeline_in_its_order_also_one_like_another():
+    node = Node()
+    fetched = {**CAME, "what": "fetching inputs", "step": 0, "of_files": 1, "files": 1, "of_bytes": 150_000}
+    for told in (fetched, CAME, {**CAME, "step": 40, "begun": 9000}, {**CAME, "step": 40, "begun": 9900}, CAME):
+        node.tells(**told)
+    assert node.timeline() == [
+        "fetched its inputs: 1 file, 0.1 MB",
+        "saved the checkpoint of step 30: 2 files, 0.3 kB",
+        "saved the checkpoint of step 40: 2 files, 0.3 kB",
+        "saved the checkpoint of step 40: 2 files, 0.3 kB",
+    ]
+
+
+def test_each_transfer_has_words_for_its_end():
+    assert list(CAME_IN_WORDS) == [each.value for each in Transfer]
+
+
+def test_how_far_a_small_one_is_can_be_read():
+    node = Node()
+    node.tells(files=1, of_files=2, bytes=800, of_bytes=99_000)
+    assert node.shown()["message"] == "saving checkpoint: 1 of 2 files, 0.8 of 99.0 kB"
+
+
+def test_one_that_was_refused_though_all_its_bytes_came_is_on_no_timeline():
+    node = Node()
+    node.tells(**{**CAME, "whole": False})
+    assert node.timeline() == []
 
 
 def test_what_was_given_up_half_way_is_on_no_timeline():

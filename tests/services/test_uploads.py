@@ -58,3 +58,12 @@ def test_a_file_with_another_digest_is_dropped_and_can_be_sent_again():
     assert (refused.code, refused.facts["offset"]) == ("sha256_mismatch", 0)
     put(who["alice"], made["upload"], 0, content)
     assert "artifact" in artifacts.commit(Owner(actor=who["alice"]), made["upload"], {}, b.NOON)
+
+
+def test_too_many_files_are_refused_with_their_number_the_limit_and_what_to_do():
+    who = b.people()
+    entries = [{"path": f"{n}", "size": 0, "sha256": ""} for n in range(artifacts.MAX_FILES + 1)]
+    refused = artifacts.begin(Owner(actor=who["alice"]), {"project": "alpha", "name": "x", "files": entries}, b.NOON)
+    assert (refused.status, refused.code, refused.message) == (
+        422, "too_many_files", "it has 10001 files; the limit is 10000: pack them into fewer",
+    )  # fmt: skip

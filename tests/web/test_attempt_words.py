@@ -8,6 +8,7 @@ from scheduling.services import pool
 from scheduling.store.queries import jobs as queries
 from scheduling.web.job_words import at_stake, sentence, shown
 from tests import builders as b
+from tests.web.pages import browser, text
 
 pytestmark = pytest.mark.django_db
 
@@ -64,3 +65,32 @@ def test_a_job_between_two_attempts_is_not_said_to_have_never_started(again):
     job = told(again.job, 150)
     assert at_stake(job, [], b.later(150)).startswith("It is not running, so no work is lost")
     assert sentence({**job, "state": "CANCELLED"}, b.later(150)) == "Cancelled after running for 1m 00s in 2 attempts."
+
+
+@pytest.fixture
+def wrote(again: b.Running) -> b.Running:
+    """Both attempts have written a line."""
+    for number, attempt in enumerate(queries.Job.objects.get(pk=again.job).attempts.order_by("number"), 1):
+        attempt.log.create(rank=0, offset=0, size=6, text=f"run {number}\n")
+    return again
+
+
+@pytest.mark.parametrize(
+    ("query", "attempt", "heading"),
+    [("", 2, "Log"), ("?attempt=1", 1, "Log of attempt 1"), ("?attempt=2", 2, "Log of attempt 2")],
+)
+def test_the_log_is_that_of_the_attempt_that_was_chosen(wrote, query, attempt, heading):
+    html = text(browser().get(f"/jobs/{wrote.job}/{query}"))
+    assert f">run {attempt}\n</pre>" in html
+    assert f'<h2 id="log-of">{heading}</h2>' in html
+    assert f'href="/jobs/{wrote.job}/log.txt{query}"' in html
+
+
+def test_each_attempt_leads_to_its_log(wrote):
+    html = text(browser().get(f"/jobs/{wrote.job}/"))
+    assert [f'href="?attempt={number}#log-of"' in html for number in (1, 2, 3)] == [True, True, False]
+
+
+@pytest.mark.parametrize("wanted", ["3", "x"])
+def test_an_attempt_that_is_not_there_is_not_found(wrote, wanted):
+    assert browser().get(f"/jobs/{wrote.job}/?attempt={wanted}").status_code == 404

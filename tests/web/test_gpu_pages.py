@@ -132,5 +132,5 @@ def test_the_page_of_a_lost_node_says_since_when_it_is_not_heard_of(who):
     b.listening(60)
     b.ticked(b.later(61))
     html = page()
-    assert "n1 is lost: 4 of 4 GPUs healthy" in html
+    assert "n1 is lost: what its 4 GPUs do is not known." in html
     assert 'its work was taken back; its last word came <time datetime="2026-03-02T12:00:00+00:00"' in html

@@ -9,7 +9,7 @@ import pytest
 from django.template.loader import render_to_string
 
 from scheduling.core.plan import Reason
-from scheduling.services import jobs, outlook, pool, whatif
+from scheduling.services import jobs, outlook, pool, whatif, windows
 from scheduling.services.outlook import Foretold, Span
 from scheduling.services.reasons import plain
 from scheduling.web import outlook_words
@@ -90,6 +90,19 @@ def test_a_change_of_nvlink_unticks_its_box(world):
     assert 'name="nvlink_required" >' in html
 
 
+def test_a_later_latest_start_and_several_nodes_are_filled_in(world):
+    html = text(browser().get(f"/jobs/new/?from={waits(world)}&start_by=2026-03-02T13:01:00Z&allow_span=True"))
+    assert 'name="start_by" value="2026-03-02T13:01:00Z"' in html
+    assert 'name="allow_span" checked' in html
+
+
+def test_a_job_that_would_leave_is_offered_a_later_latest_start(world):
+    html = page(waits(world, start_by="2026-03-02T12:30:00Z"))
+    assert "With a latest start of 2 Mar 2026, 13:01 UTC or later it would start in 1h at the soonest." in html
+    assert "start_by=2026-03-02T13%3A01%3A00Z" in html
+    assert "reservation" not in html
+
+
 def test_a_change_in_the_address_can_only_be_one_of_the_form(world):
     html = text(browser().get(f"/jobs/new/?from={waits(world)}&name=other&priority=Low"))
     assert 'value="slerp-a-b"' in html
@@ -142,6 +155,32 @@ def test_a_reason_is_told_without_what_stands_beside_it():
     assert [(pair["word"], pair["value"]) for pair in told["pairs"]] == [
         ("needs", 4), ("held for", "mine"), ("the first of them", "a job of another project"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seconds", [16, 30, 59])
+def test_a_start_within_the_minute_that_is_not_the_next_pass_tells_the_instant(world, seconds):
+    later = b.later(seconds).isoformat()
+    job = b.submitted(world["alice"], b.merge_body(world["models"], not_before=later))
+    html = page(job)
+    assert f'<p class="at"><time datetime="{later}"' in html
+    assert '<p class="at">Now</p>' not in html
+
+
+def test_a_start_that_is_less_than_a_minute_off_is_told_by_its_late_end():
+    told = outlook_words.when(span(0, 0, 1))
+    assert (told["soon"], told["one"], told["at"]) == (False, True, b.later(60))
+
+
+def test_a_job_that_waits_for_a_window_names_no_job_that_leaves_before(world):
+    b.running(world["alice"], world["models"], gpu_count=4, max_duration="10m", name="gone-by-then")
+    windows.add(
+        {"name": "service", "nodes": ["n1"], "start": "2026-03-02T12:12:00Z", "end": "2026-03-02T13:00:00Z"},
+        world["admin"], b.NOON,
+    )  # fmt: skip
+    html = page(b.submitted(world["alice"], b.merge_body(world["models"], max_duration="3m")))
+    assert "but it would not end before window service closes them" in html
+    assert "At the soonest on n1" in html
+    assert "has left" not in html
 
 
 def span(low, at, high) -> Span:

@@ -32,13 +32,13 @@ def rest(made: World, more: str = ""):
 
 
 def test_the_page_says_how_much_each_attempt_lost_and_by_what():
-    words = "Lost 3m 20s of work on 4 GPUs (0.22 GPU-hours), preempted for jobs of higher priority"
+    words = "Lost 3 min 20 s of work on 4 GPUs (0.22 GPU-hours), preempted for jobs of higher priority"
     assert f"{words}; it does not count as used." in page(preempted())
 
 
 def test_the_page_says_the_sum_and_the_checkpoint_from_which_it_goes_on():
     html = page(preempted())
-    assert "<dt>Lost</dt><dd>3m 20s, 0.22 GPU-hours, given back</dd>" in html
+    assert "<dt>Lost</dt><dd>3 min 20 s, 0.22 GPU-hours, given back</dd>" in html
     assert '<dt>Resumes from</dt><dd>step 7, saved <time datetime="2026-03-02T12:04:59+00:00"' in html
 
 
@@ -91,7 +91,7 @@ LOST = {"attempt": 1, "cause": "lost", "work_s": 60.0, "resume_s": 20.0, "gpu_ho
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({}, "Lost 1m 00s of work and 20 s of resuming on 1 GPU (0.02 GPU-hours), on nodes that were lost; "),
+        ({}, "Lost 1 min of work and 20 s of resuming on 1 GPU (1.3 GPU-minutes), on nodes that were lost; "),
         ({"work_s": 0.0}, "Lost 20 s of resuming on 1 GPU"),
         ({"cause": "preempt", "in_vain": True}, "for jobs of higher priority, in vain: the GPUs were not taken then; "),
     ],
@@ -100,8 +100,25 @@ def test_a_line_names_what_was_lost_and_the_cause(change, words):
     assert words in lost_line({**LOST, **change}, 1)
 
 
+def test_what_a_line_names_adds_up_to_the_full_seconds_of_the_timeline():
+    parts = {**LOST, "work_s": 10.6, "resume_s": 10.6}
+    assert "Lost 10 s of work and 11 s of resuming on" in lost_line(parts, 1)
+    assert lost_in_all([parts, parts]).startswith("42 s, ")
+
+
+def test_the_gpu_time_is_that_of_the_seconds_beside_it():
+    lost = {**LOST, "work_s": 10.6, "resume_s": 0.0, "gpu_hours": 2 * 10.6 / 3600}
+    assert "Lost 10 s of work on 2 GPUs (20 GPU-seconds)" in lost_line(lost, 2)
+    assert lost_in_all([lost]) == "10 s, 20 GPU-seconds, given back"
+
+
+def test_less_than_a_second_is_no_loss_as_on_the_timeline():
+    less = {**LOST, "work_s": 0.3, "resume_s": 0.1}
+    assert (lost_line(less, 1), lost_in_all([less])) == ("", "")
+
+
 def test_the_sum_is_over_all_attempts():
-    assert lost_in_all([LOST, LOST]) == "2m 40s, 0.04 GPU-hours, given back"
+    assert lost_in_all([LOST, LOST]) == "2 min 40 s, 2.7 GPU-minutes, given back"
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,21 @@ def test_bytes_read_in_decimal_units(count, words):
     assert wording.size(count) == words
 
 
-def test_gpu_hours_read_to_a_hundredth():
-    assert wording.gpu_hours(1.2345) == "1.23 GPU-hours"
+@pytest.mark.parametrize(
+    ("gpu_seconds", "words"),
+    [
+        (0, "0 GPU-seconds"),
+        (1, "1 GPU-second"),
+        (59.4, "59 GPU-seconds"),
+        (60, "1.0 GPU-minutes"),
+        (160, "2.7 GPU-minutes"),
+        (359.4, "6.0 GPU-minutes"),
+        (360, "0.10 GPU-hours"),
+        (4444.2, "1.23 GPU-hours"),
+    ],
+)
+def test_gpu_time_reads_in_a_unit_in_which_it_is_not_nothing(gpu_seconds, words):
+    assert wording.gpu_hours(gpu_seconds / 3600) == words
 
 
 def test_one_is_not_many():

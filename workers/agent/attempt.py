@@ -42,7 +42,7 @@ from workers.agent.upload_limit import given_up, upload_until
 from workers.agent.verdict import verdict
 from workers.protocol import Answer, Launch, Meeting, Outcome
 
-# Of these a later run may go on from a checkpoint, so the one under way is waited for.
+# Of these a later run may go on from a checkpoint, so the one under way is waited for; of others if they saved again.
 _MAY_RESUME = (Outcome.PREEMPTED, Outcome.TIMED_OUT, Outcome.FAILED, Outcome.OOM)
 
 
@@ -259,7 +259,7 @@ class Held:
 
     def _judge(self, event: Exited) -> list[Command]:
         self.ending = verdict(event, launch=self.launch, stop=self.stop, spared=self.spared, over=self.over)
-        self.closing = self.saving and self.ending.outcome in _MAY_RESUME
+        self.closing = self.saving and (self.ending.checkpoint or self.ending.outcome in _MAY_RESUME)
         return [] if self.closing else self._close(self.ending, event.facts)
 
     def _close(self, ending: Ending, facts: Facts) -> list[Command]:

@@ -47,7 +47,7 @@ def declared_files(root: Path, declared: str) -> dict[str, str]:
     try:
         place = check_path(declared.rstrip("/"))
     except UnsafePath as problem:
-        raise TransferFailed(f"checkpoint: path {problem}; it is relative to EMEP_CHECKPOINT_DIR") from problem
+        raise TransferFailed(f"checkpoint: {problem}; it is relative to EMEP_CHECKPOINT_DIR") from problem
     found = files_below(root, place)
     folder = place if (root / place).is_dir() else place.rpartition("/")[0]
     return {f"{folder}/{name}" if folder else name: real for name, real in found.items()}

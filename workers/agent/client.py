@@ -47,9 +47,10 @@ def refusal(reply: httpx.Response) -> Failure:
     errors = body.get("errors")
     first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
     code = str(body.get("code") or first.get("code") or "")
-    said = str(first.get("message") or body.get("detail") or body.get("title") or reply.reason_phrase)
+    said = first.get("message") or body.get("detail") or body.get("title")
+    words = str(said) if said else f"HTTP {reply.status_code}: {reply.reason_phrase}"
     kind = FailureKind.REFUSED if reply.status_code in REFUSALS else FailureKind.STATUS
-    return Failure(kind, f"HTTP {reply.status_code}: {said}"[:500], reply.status_code, code, body)
+    return Failure(kind, words[:500], reply.status_code, code, body)
 
 
 class Api:

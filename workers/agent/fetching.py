@@ -77,7 +77,8 @@ class Fetcher:
             safe(entry["path"])
         missing = {entry["sha256"]: entry for entry in entries if self._kept(entry) is None}
         self._make_room(missing)
-        self.meter.begin(what, len(missing), sum(entry["size"] for entry in missing.values()))
+        size = sum(entry["size"] for entry in missing.values())
+        self.meter.begin(what, len(missing), size, step=item.get("step") or 0)
         small = [entry for entry in missing.values() if 0 < entry["size"] <= SMALL_BYTES]
         for group in grouped(small, lambda entry: entry["size"]):
             with _disk_trouble(f"{len(group)} files of {artifact}"):

@@ -290,7 +290,8 @@ class Machine:
         for item in wanted:
             ref = Ref(str(item["attempt"]), int(item["epoch"]))
             seen.add(ref)
-            held = self.attempts.get(ref)
+            if (held := self.attempts.get(ref)) is None and ref not in gone and item["action"] != "run":
+                held = self.attempts[ref] = Held(ref, Phase.CLAIMING)  # nothing of it is here: that is reported
             if held is None:
                 if item["action"] == "run" and not self.draining and ref not in gone and not self.clock.over(now):
                     self.attempts[ref] = Held(ref, Phase.CLAIMING)
@@ -305,8 +306,7 @@ class Machine:
             else:
                 commands += held.kill(item.get("why") or "lost", now, self.timings.kill_s)
         for ref in sorted(flight.held - seen - gone):
-            held = self.attempts.get(ref)
-            if held is not None and not held.dropped and held.report is None:
+            if (held := self.attempts.get(ref)) is not None and not held.dropped and held.report is None:
                 commands += [m.Note(f"{ref.name}: no longer wanted here"), *held.drop()]
         return commands
 

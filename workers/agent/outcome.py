@@ -11,6 +11,7 @@ from workers.protocol import Outcome
 OOM_CODES = ("oom", "out_of_memory")
 NO_SPACE = "no_space"
 DISK_QUOTA = "disk_quota"
+GRACE_EXCEEDED = "grace exceeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def decide(end: Exit, facts: Facts, *, asked: str | None, contract: Contract | N
     if asked == DISK_QUOTA:
         return Ending(Outcome.FAILED, DISK_QUOTA, facts.error_message or _OVER_QUOTA)
     if asked == "cancel":
-        return Ending(Outcome.CANCELLED, _manner(end, confirmed))
+        return Ending(Outcome.CANCELLED, _manner(end, confirmed), checkpoint=confirmed, clean=in_order)
     if asked == "time_limit":
         words = facts.error_message or _out_of_time(confirmed)
         return Ending(Outcome.TIMED_OUT, _manner(end, confirmed), words, checkpoint=confirmed, clean=in_order)
@@ -124,7 +125,7 @@ def _unasked(end: Exit, facts: Facts, contract: Contract) -> Ending:
 
 def _manner(end: Exit, confirmed: bool) -> str:
     if end.cause != "exit":
-        return "grace exceeded"
+        return GRACE_EXCEEDED
     return "confirmed" if confirmed else "unconfirmed"
 
 

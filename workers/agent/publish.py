@@ -37,7 +37,7 @@ def _output(
     try:
         place = relative if relative == "." else check_path(relative.rstrip("/"))
     except UnsafePath as problem:
-        raise TransferFailed(f"artifact {name!a:.80}: path {problem}; it is relative to EMEP_OUTPUT_DIR") from problem
+        raise TransferFailed(f"artifact {name!a:.80}: {problem}; it is relative to EMEP_OUTPUT_DIR") from problem
     try:
         json.dumps(event, ensure_ascii=False).encode()
     except UnicodeEncodeError as problem:

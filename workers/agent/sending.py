@@ -35,7 +35,8 @@ def publish(
     try:
         sending.begin()
         what = Transfer.SAVE_CHECKPOINT if kind == "checkpoint" else Transfer.SEND_RESULTS
-        sending.meter.begin(what, len(entries), sum(e["size"] for e in entries))
+        step = meta.get("step") if kind == "checkpoint" else None
+        sending.meter.begin(what, len(entries), sum(e["size"] for e in entries), step=step or 0)
         sending.all(entries)
         done = {"epoch": ref.epoch, "sha256": hashes}
         return str(patience.again(lambda: api.commit_artifact(ref.attempt, sending.upload, done))["artifact"])

@@ -104,9 +104,11 @@ class Transfers:
 
         def guarded() -> None:
             event: m.Event | None = None
+            arrived = False
             try:
                 with self.room:
                     event = work(patience, meter)
+                    arrived = True
             except Aborted:
                 log.info("%s: %s aborted", ref.name, what)
             except TransferFailed as problem:
@@ -115,7 +117,7 @@ class Transfers:
                 log.exception("%s: %s crashed", ref.name, what)
                 event = failed(what, ref, TransferFailed(f"the agent's own error: {problem}", retryable=True))
             self.working.discard((what, ref))
-            meter.end()
+            meter.end(whole=arrived)
             if event is not None:
                 self.post(event)
 

@@ -8,7 +8,7 @@ from workers.agent.meter import Moved
 from workers.agent.outcome import Ending
 from workers.protocol import Outcome, Transfer
 
-# Nobody resumes from what these leave behind, or it would come too late.
+# Who cancels has waited for the grace or wants no more of it; what a lost one leaves behind would come too late.
 AT_ONCE = ("cancel", "lost")
 # As many times as long as a job has between signal and kill: the GPUs are kept for who waits for them a little longer.
 KILLS = 2

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from workers.agent.contract import contract_of
 from workers.agent.messages import Exited, OverQuota, StopAsked
-from workers.agent.outcome import Ending, Facts, decide
+from workers.agent.outcome import GRACE_EXCEEDED, Ending, Facts, decide
 from workers.protocol import Launch
 
 
@@ -16,7 +16,16 @@ def verdict(
 ) -> Ending:
     """How the attempt ended. ``spared``: the stop was taken back; ``over``: it had filled its share of the disk."""
     asked = _asked(event, launch=launch, stop=stop, spared=spared)
-    return decide(event.exit, _facts(event, over), asked=asked, contract=contract_of(launch))
+    ending = decide(event.exit, _facts(event, over), asked=asked, contract=contract_of(launch))
+    if ending.detail == GRACE_EXCEEDED and stop is not None and _by_force(event, stop):
+        return replace(ending, detail="killed by force")
+    return ending
+
+
+def _by_force(event: Exited, stop: StopAsked) -> bool:
+    """Whether who cancelled it did not let it have its grace, or not to its end."""
+    asked_for_none = stop.kill_at is not None and stop.kill_at <= stop.at
+    return stop.why == "cancel" and (asked_for_none or stop.kill_at is None or event.exit.at < stop.kill_at)
 
 
 def _asked(event: Exited, *, launch: Launch | None, stop: StopAsked | None, spared: bool) -> str | None:

@@ -62,7 +62,10 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
             "description": "The program and its words, run as they are: a Python script needs python before it, unless "
             "torchrun starts it. Either this or shell.",
         },
-        "shell": _text("One command line, run as `exec LINE` by sh. Either this or argv."),
+        "shell": _text(
+            "One command line, run as `exec LINE` by sh. Either this or argv. What is to be kept goes into "
+            "$EMEP_OUTPUT_DIR."
+        ),
         "files": _text(f"The program: {_ARTIFACT}; it starts in that directory."),
         "inputs": {
             "type": "object", "additionalProperties": _text(_ARTIFACT), "maxProperties": MAX_INPUTS,
@@ -122,8 +125,9 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
     },
     "A line of sh": {
         "kind": "command", "project": "alpha", "gpu_count": 1, "max_duration": "10m",
-        "params": {"shell": "python eval.py > scores.txt", "files": "my-code", "preempt_signal": "SIGUSR1",
-                   "checkpoint_exit_code": 99, "exit_zero_after_signal": "success", "done_file": "done"},
+        "params": {"shell": 'python eval.py > "$EMEP_OUTPUT_DIR/scores.txt"', "files": "my-code",
+                   "preempt_signal": "SIGUSR1", "checkpoint_exit_code": 99, "exit_zero_after_signal": "success",
+                   "done_file": "done"},
     },
     "torchrun on two nodes": {
         "kind": "command", "project": "alpha", "node_count": 2, "gpus_per_node": 2, "max_duration": "8h",

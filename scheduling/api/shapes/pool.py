@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from scheduling.core.gpu_record import Cause
+from scheduling.store.queries.standing import Standing
 
 
 class HolderShape(serializers.Serializer[Any]):
@@ -38,6 +39,9 @@ class GpuShape(serializers.Serializer[Any]):
     temperature_c = serializers.FloatField(allow_null=True)
     power_w = serializers.FloatField(allow_null=True)
     error = serializers.CharField(allow_null=True)
+    idle = serializers.CharField(
+        allow_null=True, help_text="Why it gets no new work although no job holds it; null: it is free, or held."
+    )
     busy = serializers.BooleanField()
     job = HolderShape(allow_null=True)
     version = serializers.IntegerField()
@@ -53,7 +57,11 @@ class NodeShape(serializers.Serializer[Any]):
     """One node with its GPUs."""
 
     name = serializers.CharField()
-    state = serializers.CharField()
+    state = serializers.CharField(help_text="As its lease and operators have it.")
+    standing = serializers.ChoiceField(
+        choices=[each.value for each in Standing],
+        help_text="The first thing in this order that keeps new work away from it; RESERVED: that of other projects.",
+    )
     rack_id = serializers.CharField()
     network_bandwidth_gbps = serializers.FloatField()
     labels = serializers.JSONField()
@@ -64,7 +72,9 @@ class NodeShape(serializers.Serializer[Any]):
         child=serializers.CharField(), help_text="GPUs it has that are not offered, each in words: MIG, no answer."
     )
     why = serializers.CharField(
-        allow_null=True, help_text="Why it takes no work: it is lost, or was cordoned or drained, and by whom."
+        allow_null=True,
+        help_text="Every reason why it takes no new work, in words: it is lost, was cordoned or drained (and by whom), "
+        "its agent is shutting down, a window closes it, its disk is nearly full.",
     )
     lost_since = serializers.DateTimeField(allow_null=True, help_text="Its last word, of one that is LOST.")
     drain_by = serializers.DateTimeField(allow_null=True, help_text="Then what still runs on it is asked to leave it.")

@@ -15,11 +15,10 @@ from django.db.models.functions import Coalesce
 from scheduling.core.aftermath import Aftermath, Ended, aftermath
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy
-from scheduling.core.words import instant_in_words
 from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job, JobOutput
 from scheduling.store import journal
-from scheduling.store.clock import to_ms
-from scheduling.store.commit import lost_work, resuming
+from scheduling.store.clock import past_in_words, to_ms
+from scheduling.store.commit import cancelled, lost_work, resuming
 from scheduling.store.commit.balances import charge
 from scheduling.store.commit.giving_back import give_back_to_spared
 from scheduling.store.commit.transitions import lock_job, step
@@ -28,7 +27,6 @@ from scheduling.store.output_names import output_name
 # Why a node was to stop an attempt, in words for the timeline.
 WHY = {
     "drain": "its node was being emptied",
-    "cancel": "somebody cancelled it",
     "preempt": "its GPUs were needed",
     "time_limit": "its time limit was reached",
     "health": "its GPU was failing",
@@ -105,14 +103,14 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
         ),
         policy,
     )
-    number, words = attempt.number, how.error or WHY.get(how.why or attempt.why, "")
+    number, words = attempt.number, _why_in_words(job, attempt, how)
     journal.write(
         [
             journal.Note(
                 "attempt_ended", "job", str(job.pk), actor=actor, project=job.project.name if job.project else "",
                 version=job.version, attempt=attempt_id, epoch=epoch,
                 message=f"attempt {number} ended: {how.outcome}{f' ({words})' if words else ''}"
-                f"{lost_work.in_words(lost, len(held))}",
+                f"{lost_work.in_words(lost, len(held), ran=attempt.started_at is not None)}",
                 data={"outcome": how.outcome, "exit_code": how.exit_code, "gpus": len(held), "gpu_ms": charged,
                       "why": how.why, "lost_ms": [[to_ms(since), to_ms(until)] for since, until in lost], **how.data},
             )
@@ -140,13 +138,12 @@ def _move_job(
         "error": _error(verdict, how)[:4000],
         "epoch": job.epoch + (1 if how.outcome == "LOST" else 0),
     }
-    message = how.error or verdict.error or WHY.get(how.why or attempt.why, "")
-    newest = resuming.Beginning(job.resume_id, job.resume_step)
+    message = verdict.error if verdict.error and not how.error else _why_in_words(job, attempt, how)
+    newest = resuming.of(job)
     if how.checkpoint is not None:
-        # One that it declared nothing of is of unknown step, but not of one before where it began.
-        newest = resuming.Beginning(how.checkpoint, max(how.checkpoint_step, attempt.resume_step))
+        newest = resuming.saved(attempt, how.checkpoint, how.checkpoint_step)
         Artifact.objects.filter(pk=how.checkpoint).update(published=True)
-    fields |= {"resume_id": newest.artifact, "resume_step": newest.step}
+    fields |= newest.columns()
     if verdict.event is JobEvent.REQUEUE:
         fields |= {
             "eligible_at": now + timedelta(seconds=verdict.backoff_s) if verdict.backoff_s else None,
@@ -158,16 +155,16 @@ def _move_job(
             },
         }
         begins = resuming.chosen(job, newest, now, actor=actor)
-        fields |= {"resume_id": begins.artifact, "resume_step": begins.step}
+        fields |= begins.columns()
         if begins.artifact is None:
             recovered = "starts again from the beginning: there is no checkpoint" + (
                 " to go on from" * bool(newest.artifact)
             )
         else:
-            earlier = "earlier " * (begins.artifact != how.checkpoint)
+            earlier = "earlier " * (begins.artifact != newest.artifact)
             at_step = f" at step {begins.step}" * bool(begins.step)  # 0: the job never said where it was
-            saved = Artifact.objects.values_list("created_at", flat=True).get(pk=begins.artifact)
-            recovered = f"will resume from the {earlier}checkpoint{at_step} of {instant_in_words(to_ms(saved))}"
+            saved = f" of {past_in_words(begins.saved_at)}" if begins.saved_at else ""
+            recovered = f"will resume from the {earlier}checkpoint{at_step}{saved}"
         message = f"{message + '; ' if message else ''}{recovered}"
     elif verdict.event is JobEvent.SUCCEED:
         for name, artifact in how.outputs:
@@ -178,8 +175,18 @@ def _move_job(
         Artifact.objects.filter(pk__in=[a for _, a in how.outputs]).update(published=True)
         fields["progress_step"] = F("progress_total")
         message = ""
+    elif verdict.outcome == "CANCELLED" and attempt.started_at is not None:
+        message = "; ".join(words for words in (message, cancelled.where_a_retry_begins(newest)) if words)
     return step(job, verdict.event, now, actor=actor, message=message, attempt=attempt.pk, fields=fields,
                 data={"outcome": verdict.outcome, "backoff_s": verdict.backoff_s})  # fmt: skip
+
+
+def _why_in_words(job: Job, attempt: Attempt, how: End) -> str:
+    """What its nodes say of its end, or why they were to stop it, with who cancelled it; "" when nobody had asked."""
+    why = how.why or attempt.why
+    if why == "cancel":
+        return "; ".join(words for words in (cancelled.by_whom(job), how.error) if words)
+    return how.error or WHY.get(why, "")
 
 
 def _error(verdict: Aftermath, how: End) -> str:

@@ -19,6 +19,7 @@ from scheduling.models import Attempt, Node, SchedulerState
 from scheduling.store import journal
 from scheduling.store.commit.leaving import Leave, leave
 from scheduling.store.fixed import FixedValues
+from scheduling.store.node_names import named
 
 HEALTH = "health"
 CLOSED = {NodeEvent.CORDON: NodeState.CORDONED, NodeEvent.DRAIN: NodeState.DRAINING}
@@ -91,7 +92,7 @@ def enforce(now: datetime, *, policy: Callable[[], Policy], grace_s: float) -> l
 
 def _past_deadline(now: datetime, grace_s: float) -> list[tuple[UUID, Leave]]:
     return [
-        (attempt, Leave("drain", f"node {name} is drained, and its deadline has passed",
+        (attempt, Leave("drain", f"{named(name)} is drained, and its deadline has passed",
                         {"cause": "drain", "node": name}, grace_s=grace_s))
         for attempt, name in _DUE(now)
     ]  # fmt: skip
@@ -102,7 +103,7 @@ def leave_together(node: str, *, now: datetime, policy: Callable[[], Policy], gr
     """The node shuts down and asks its own jobs: those it shares with others are asked on all; the nodes to ring."""
     here = Attempt.objects.filter(nodes__node__name=node, nodes__ended_at__isnull=True, ended_at__isnull=True)
     shared = Attempt.objects.filter(pk__in=here.filter(action="run")).annotate(parts=Count("nodes")).filter(parts__gt=1)
-    asked = Leave("drain", f"node {node} is shutting down", {"cause": "drain", "node": node}, grace_s=grace_s)
+    asked = Leave("drain", f"{named(node)} is shutting down", {"cause": "drain", "node": node}, grace_s=grace_s)
     rows = [(attempt, asked) for attempt in shared.order_by("job_id").values_list("pk", flat=True)]
     return _leave(rows, now=now, actor=f"node {node}", policy=policy)
 

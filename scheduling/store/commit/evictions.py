@@ -168,8 +168,8 @@ def runs_on(job: Job, attempt: Attempt) -> bool:
     """Whether its queue says that the job, which has not saved since it was asked to, is not stopped for others."""
     if job.queue is None or not job.queue.never_without_checkpoint:
         return False
-    made = Job.objects.filter(pk=job.pk, resume__corrupt=False).exclude(resume=attempt.resume_id)
-    return not made.filter(resume__created_at__gt=attempt.asked_at).exists()
+    made = Job.objects.filter(pk=job.pk, resume__corrupt=False, resume_saved_at__gt=attempt.asked_at)
+    return not made.exists()
 
 
 def _tell_in_vain(unsaved: Counter[UUID], now: datetime, *, actor: str) -> None:

@@ -22,6 +22,7 @@ from scheduling.store.commit.nodes import lose
 from scheduling.store.commit.parts import end_part
 from scheduling.store.commit.transitions import lock_job, step
 from scheduling.store.load_policy import billing_weights
+from scheduling.store.node_names import named
 
 TOO_LATE = "start_by has passed"
 
@@ -75,9 +76,9 @@ def _take_back(taken: Reclaim, applied: Applied, *, now: datetime, actor: str, p
     """The parts on the named nodes have ended LOST, and with the last one the attempt; its other nodes will stop."""
     for node in taken.nodes:
         messages = {
-            "node_lost": f"node {node} has not been heard of for its lease; its work is taken back",
-            "claim_expired": f"node {node} did not take the work in time",
-            "ready_expired": f"node {node} was not ready to start in time",
+            "node_lost": f"{named(node)} has not been heard of for its lease; its work is taken back",
+            "claim_expired": f"{named(node)} did not take the work in time",
+            "ready_expired": f"{named(node)} was not ready to start in time",
         }
         how = End("LOST", error=messages[taken.cause], why="lost", avoid_nodes=[node], data={"cause": taken.cause})
         ended = end_part(UUID(taken.attempt), taken.epoch, node, how, now=now, actor=actor, policy=policy)

@@ -15,6 +15,7 @@ from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.models import Artifact, Attempt, IdempotencyKey, Job, Level, Project
 from scheduling.models.jobs import ENDED
 from scheduling.store import journal
+from scheduling.store.commit import resuming
 from scheduling.store.commit.attempts import End, ask_to_stop, end
 from scheduling.store.commit.parts import release_unclaimed
 from scheduling.store.commit.transitions import lock_job, step
@@ -90,7 +91,7 @@ def beginning(job: Job) -> dict[str, Any]:
     """The columns with which a new job goes on where this one was saved last; none where there is nothing sound."""
     if job.resume_id is None or not Artifact.objects.filter(pk=job.resume_id, published=True, corrupt=False).exists():
         return {}
-    return {"resume_id": job.resume_id, "resume_step": job.resume_step}
+    return resuming.of(job).columns()
 
 
 @transaction.atomic

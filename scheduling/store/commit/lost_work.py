@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from scheduling.core.gpu_time import gpu_time_in_words
 from scheduling.core.words import duration_in_words, gpus_in_words
-from scheduling.models import Artifact, Attempt, Job, LostWork
+from scheduling.models import Attempt, Job, LostWork
 from scheduling.store.clock import to_ms
 
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 Stretch = tuple[datetime, datetime]
 
 
-def in_words(stretches: Sequence[Stretch], gpus: int) -> str:
-    """How much that is, as the end of a sentence; "" for nothing."""
+def in_words(stretches: Sequence[Stretch], gpus: int, *, ran: bool) -> str:
+    """How much that is, as the end of a sentence; "" for nothing. What never ``ran`` has lost no work, only time."""
     seconds = sum((until - since).total_seconds() for since, until in stretches)
-    if round(seconds) < 1:
+    if seconds < 1:
         return ""
-    hours = f"{seconds * gpus / 3600:.2f} GPU-hours"
-    return f"; {duration_in_words(round(seconds))} on {gpus_in_words(gpus)} ({hours}) are lost and given back"
+    whole = int(seconds)
+    amount = f"{duration_in_words(whole)} on {gpus_in_words(gpus)} ({gpu_time_in_words(whole * gpus)})"
+    return f"; {amount} are lost and given back" if ran else f"; it never ran: {amount} are given back"
 
 
 def note(job: Job, attempt: Attempt, how: End, gpus: int, now: datetime) -> list[Stretch]:
@@ -69,8 +71,5 @@ def _redo_since(job: Job, attempt: Attempt, how: End) -> datetime | None:
     """Since when what it did has to be done again: its newest checkpoint, or all of it."""
     if how.checkpoint is not None:
         return attempt.asked_at  # it saved because it was asked to: what went into saving is lost
-    if job.resume_id is not None and job.resume_id != attempt.resume_id:
-        made = Artifact.objects.filter(pk=job.resume_id).values_list("created_at", flat=True).first()
-        if made is not None:
-            return max(made, attempt.granted_at)
-    return attempt.granted_at
+    saved = job.resume_saved_at if job.resume_id is not None else None
+    return attempt.granted_at if saved is None else max(saved, attempt.granted_at)

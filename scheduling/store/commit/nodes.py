@@ -18,6 +18,7 @@ from scheduling.store.commit import drains
 from scheduling.store.commit.attempts import End
 from scheduling.store.commit.gpus import described
 from scheduling.store.commit.parts import end_part, live_parts
+from scheduling.store.node_names import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def _reconcile(
         if alive.get(str(attempt.pk)) == attempt.epoch:
             adopt.append(str(attempt.pk))
         elif part.claimed_at is not None:
-            how = End("LOST", error=f"node {node.name} came back without it", why="lost", data={"cause": "not_held"})
+            how = End("LOST", error=f"{named(node.name)} came back without it", why="lost", data={"cause": "not_held"})
             end_part(attempt.pk, attempt.epoch, node.name, how, now=now, actor=f"node {node.name}", policy=policy)
     return adopt, [str(h["attempt"]) for h in held if str(h["attempt"]) not in adopt]
 

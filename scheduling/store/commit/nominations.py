@@ -36,6 +36,11 @@ def _waiting(ids: Collection[UUID]) -> list[Job]:
 def _note(job: Job, *, over: bool, actor: str) -> journal.Note:
     why = "its time is over" if over else "a GPU or a node of it takes no work now, or who has it does not leave"
     return journal.Note(
-        ENDED, "job", str(job.pk), actor=actor, version=job.version, project=job.project.name if job.project else "",
+        ENDED,
+        "job",
+        str(job.pk),
+        actor=actor,
+        version=job.version,
+        project=job.project.name if job.project else "",
         message=f"what was kept for it is kept no more: {why}; it waits anew at its place",
     )

@@ -16,6 +16,7 @@ from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy
 from scheduling.models import Artifact, Attempt, AttemptNode, Event, Job
 from scheduling.store import journal
+from scheduling.store.commit import resuming
 from scheduling.store.commit.attempts import End, ask_to_stop, end, got_on
 from scheduling.store.commit.transitions import lock_job, step
 from scheduling.store.fixed import Fixed, FixedObjects
@@ -241,11 +242,11 @@ def checkpointed(part: AttemptNode, artifact: UUID, saved_step: int, *, now: dat
         raise ValueError("of a job on several nodes only the checkpoints of rank 0 are kept")
     Artifact.objects.filter(pk=artifact).update(published=True)
     got_on(part.attempt, saved_step, now)
-    reached = max(saved_step, part.attempt.resume_step)  # one that does not know its step has not gone back
-    Job.objects.filter(pk=part.attempt.job_id).update(resume_id=artifact, resume_step=reached, version=F("version") + 1)
+    saved = resuming.saved(part.attempt, artifact, saved_step)
+    Job.objects.filter(pk=part.attempt.job_id).update(**saved.columns(), version=F("version") + 1)
     if not _said(part, "checkpoint_committed", data__artifact=str(artifact)):
-        words = f"checkpoint{f' at step {reached}' * bool(reached)} is in the store"
-        data = {"artifact": str(artifact), "step": reached}
+        words = f"checkpoint{f' at step {saved.step}' * bool(saved.step)} is in the store"
+        data = {"artifact": str(artifact), "step": saved.step}
         journal.write([_note(part, "checkpoint_committed", words, data)], now)
 
 

@@ -4,21 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from scheduling.models import Artifact, Attempt, Job, Upload
-from scheduling.store import journal
+from scheduling.store import artifact_rows, journal
 
 # So many attempts in a row that began with a checkpoint and did not get beyond it: then it is not begun with again.
 RESTARTS = 2
 
 
 class Beginning(NamedTuple):
-    """The checkpoint that an attempt begins with, and its step; None and 0 for the very beginning."""
+    """The checkpoint that an attempt begins with, its step, and when its job saved it; None, 0 and None for the very
+    beginning."""
 
     artifact: UUID | None
     step: int
+    saved_at: datetime | None
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of its job."""
+        return {"resume_id": self.artifact, "resume_step": self.step, "resume_saved_at": self.saved_at}
+
+
+def of(job: Job) -> Beginning:
+    """What the job's next attempt begins with as its row says."""
+    return Beginning(job.resume_id, job.resume_step, job.resume_saved_at)
+
+
+def saved(attempt: Attempt, artifact: UUID, step: int) -> Beginning:
+    """The checkpoint that the attempt has committed, as of ``step``.
+
+    One that it declared nothing of is of unknown step (0), but not of one before where the attempt began.
+    """
+    at = artifact_rows.saved_at(attempt.job_id, artifact)
+    return Beginning(artifact, max(step, attempt.resume_step), at)
 
 
 def chosen(job: Job, newest: Beginning, now: datetime, *, actor: str) -> Beginning:
@@ -32,8 +52,8 @@ def chosen(job: Job, newest: Beginning, now: datetime, *, actor: str) -> Beginni
     why = _why_not(job, newest.artifact)
     if not why:
         return newest
-    sound = (Beginning(*each) for each in _before(job, newest.artifact) if not _why_not(job, each[0]))
-    found = next(sound, Beginning(None, 0))
+    sound = (each for each in _before(job, newest) if each.artifact and not _why_not(job, each.artifact))
+    found = next(sound, Beginning(None, 0, None))
     words = {
         "corrupt": f"the checkpoint at step {newest.step} is damaged",
         "no_progress": f"{RESTARTS} attempts in a row began with the checkpoint at step {newest.step} and did not get "
@@ -65,9 +85,9 @@ def leave_damaged(jobs: Iterable[Job], now: datetime, *, actor: str) -> None:
     damaged = set(known.values_list("pk", flat=True))
     for job in resuming:
         if job.resume_id in damaged:
-            begins = chosen(job, Beginning(job.resume_id, job.resume_step), now, actor=actor)
-            job.resume_id, job.resume_step = begins
-            Job.objects.filter(pk=job.pk).update(resume_id=begins.artifact, resume_step=begins.step)
+            begins = chosen(job, of(job), now, actor=actor)
+            job.resume_id, job.resume_step, job.resume_saved_at = begins
+            Job.objects.filter(pk=job.pk).update(**begins.columns())
 
 
 def _why_not(job: Job, artifact: UUID) -> str:
@@ -91,16 +111,16 @@ def _came_to_nothing(job: Job, attempt: Attempt) -> bool:
     return attempt.resumed_at is None and not saved and shows
 
 
-def _before(job: Job, artifact: UUID) -> Iterator[tuple[UUID, int]]:
-    """The job's checkpoints that were in the store before this one, the newest first."""
+def _before(job: Job, newest: Beginning) -> Iterator[Beginning]:
+    """The job's checkpoints that it saved before this one, the newest first."""
     sent = Upload.objects.filter(attempt__job=job, kind="checkpoint", artifact__published=True)
-    steps: dict[UUID, int] = {}
-    for found, meta in sent.order_by("created_at", "pk").values_list("artifact_id", "meta"):
-        if found == artifact:
-            break
+    found: dict[UUID, Beginning] = {}
+    for artifact, meta, at in sent.order_by("committed_at", "pk").values_list("artifact_id", "meta", "committed_at"):
         step = meta.get("step")
-        steps.setdefault(found, step if isinstance(step, int) else 0)
-    begun = Attempt.objects.filter(job=job, resume_id__in=steps).values_list("resume_id", "resume_step")
-    steps |= dict(begun)
-    for found in reversed(list(steps)):
-        yield found, steps[found]
+        found.pop(artifact, None)  # saved again: it is as new as that
+        found[artifact] = Beginning(artifact, step if isinstance(step, int) else 0, at)
+    begun = dict(Attempt.objects.filter(job=job, resume_id__in=found).values_list("resume_id", "resume_step"))
+    order = list(found)
+    before = order[: order.index(newest.artifact)] if newest.artifact in found else order
+    for artifact in reversed(before):
+        yield found[artifact]._replace(step=begun.get(artifact, found[artifact].step))

@@ -342,9 +342,10 @@ def log(job: Job, *, attempt: int | None, rank: int = 0, offset: int = 0, limit:
     return {"attempt": run.number, "offset": offset, "next": at, "text": "".join(pieces), "eof": ended}
 
 
-def log_end(job: Job, rank: int) -> int:
-    """How many bytes of log the newest attempt's rank has written so far."""
-    run = job.attempts.order_by("-number").first()
+def log_end(job: Job, rank: int, *, attempt: int | None = None) -> int:
+    """How many bytes of log the attempt's rank (the newest attempt's by default) has written so far."""
+    runs = Attempt.objects.filter(job=job)
+    run = (runs.filter(number=attempt) if attempt is not None else runs.order_by("-number")).first()
     newest = LogChunk.objects.filter(attempt=run, rank=rank).order_by("-offset").first() if run else None
     return newest.offset + newest.size if newest else 0
 

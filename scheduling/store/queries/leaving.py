@@ -7,11 +7,11 @@ from typing import Any
 from scheduling.core.lifecycle import GpuState
 from scheduling.models import Attempt
 from scheduling.store.clock import to_ms
+from scheduling.store.node_names import named
 
 SHORT = {
     "drain": "a node of it is being emptied",
     "time_limit": "its time limit was reached",
-    "cancel": "somebody cancelled it",
     "lost": "a node of it was lost",
 }
 
@@ -53,12 +53,14 @@ def _words(attempt: Attempt) -> str:
         return f"they are needed by {whose or 'a job of a higher level'}"
     if attempt.why == "health":
         bad = [held.gpu for held in attempt.allocations.all() if held.gpu.state != GpuState.HEALTHY]
-        named = ", ".join(f"{gpu.node.name}/{gpu.index}" for gpu in sorted(bad, key=lambda gpu: gpu.uuid))
+        names = ", ".join(f"{gpu.node.name}/{gpu.index}" for gpu in sorted(bad, key=lambda gpu: gpu.uuid))
         return (
-            f"GPU {named} is failing" if len(bad) == 1 else f"GPUs {named} are failing" if bad else "a GPU is failing"
+            f"GPU {names} is failing" if len(bad) == 1 else f"GPUs {names} are failing" if bad else "a GPU is failing"
         )
     if attempt.why == "peer":
         left = [part for part in attempt.nodes.all() if part.ended_at is not None and part.outcome]
         first = min(left, key=lambda part: (part.ended_at, part.rank), default=None)
-        return f"node {first.node.name} has left it ({first.outcome})" if first else "another of its nodes has left it"
+        return (
+            f"{named(first.node.name)} has left it ({first.outcome})" if first else "another of its nodes has left it"
+        )
     return SHORT.get(attempt.why, "it was asked to")

@@ -27,4 +27,4 @@ def resumes_from(job: Job) -> dict[str, Any] | None:
     """The checkpoint that the job's next attempt begins with; None for the very beginning. Step 0: it never said."""
     if job.resume is None:
         return None
-    return {"artifact": str(job.resume.pk), "step": job.resume_step, "saved_at": job.resume.created_at}
+    return {"artifact": str(job.resume.pk), "step": job.resume_step, "saved_at": job.resume_saved_at}

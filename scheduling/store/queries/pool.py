@@ -13,11 +13,11 @@ from scheduling.core.health import may_return
 from scheduling.core.lifecycle import GpuState, JobState, NodeState
 from scheduling.models import Allocation, Event, Gpu, Job, Node, NodeLive, Queue, SchedulerState
 from scheduling.models.jobs import LIVE
-from scheduling.store.clock import to_ms
+from scheduling.store.clock import now, to_ms
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.standing import Standing, Stands, idle, standings
 
 LATE_S = 25.0
-LOST_WORDS = "it has not been heard of for its whole lease, and its work was taken back"
 
 
 def pool(actor: Actor | None = None, node: str | None = None) -> list[dict[str, Any]]:
@@ -33,17 +33,20 @@ def pool(actor: Actor | None = None, node: str | None = None) -> list[dict[str, 
         )
     }
     gpus: dict[int, list[dict[str, Any]]] = {}
-    lives = {n.pk: getattr(n, "live", None) for n in nodes}
+    stand = standings(nodes, now())
+    homes = {n.pk: n for n in nodes}
     for g in Gpu.objects.filter(node__in=nodes).exclude(state=GpuState.RETIRED).order_by("index"):
-        gpus.setdefault(g.node_id, []).append(_gpu(g, lives[g.node_id], holders.get(g.pk), actor))
-    return [_node(n, gpus.get(n.pk, [])) for n in nodes]
+        home, how = homes[g.node_id], stand[g.node_id].standing
+        gpus.setdefault(g.node_id, []).append(_gpu(g, home, holders.get(g.pk), actor, standing=how))
+    return [_node(n, stand[n.pk], gpus.get(n.pk, [])) for n in nodes]
 
 
-def _node(n: Node, gpus: list[dict[str, Any]]) -> dict[str, Any]:
+def _node(n: Node, stands: Stands, gpus: list[dict[str, Any]]) -> dict[str, Any]:
     live = getattr(n, "live", None)
     return {
         "name": n.name,
         "state": n.state,
+        "standing": stands.standing.value,
         "rack_id": n.rack_id,
         "network_bandwidth_gbps": n.network_bandwidth_gbps,
         "labels": n.labels,
@@ -51,7 +54,7 @@ def _node(n: Node, gpus: list[dict[str, Any]]) -> dict[str, Any]:
         "agent_version": n.agent_version,
         "simulated": n.simulated,
         "left_out": n.left_out,
-        "why": _why(n) or None,
+        "why": stands.why or None,
         "lost_since": live.last_heartbeat_at if live and n.state == NodeState.LOST else None,
         "drain_by": n.drain_by,
         "registered_at": n.registered_at,
@@ -62,13 +65,8 @@ def _node(n: Node, gpus: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _why(n: Node) -> str:
-    """Why the node takes no work. One that is lost may be closed besides, and stays so when it comes back."""
-    closed = f"{n.closed.lower()}: {n.why}" if n.closed and n.why else n.why
-    return "; ".join(words for words in (LOST_WORDS, closed) if words) if n.state == NodeState.LOST else n.why
-
-
-def _gpu(g: Gpu, live: NodeLive | None, held: Allocation | None, actor: Actor | None) -> dict[str, Any]:
+def _gpu(g: Gpu, home: Node, held: Allocation | None, actor: Actor | None, *, standing: Standing) -> dict[str, Any]:
+    live = getattr(home, "live", None)
     sample = live.samples.get(g.uuid, {}) if live else {}
     job = held.attempt.job if held else None
     known = job is not None and (actor is None or actor.sees(job.project.name if job.project else None))
@@ -87,6 +85,7 @@ def _gpu(g: Gpu, live: NodeLive | None, held: Allocation | None, actor: Actor | 
         "temperature_c": sample.get("temperature_c"),
         "power_w": sample.get("power_w"),
         "error": sample.get("error"),
+        "idle": idle(g.state, standing) or None if held is None else None,
         "busy": held is not None,
         "job": {"id": str(job.pk), "name": job.name, "project": job.project.name if job.project else None,
                 "user": job.user.get_username() if job.user else None, "state": job.state}
@@ -113,8 +112,8 @@ def gpu(uuid: str, actor: Actor | None = None) -> dict[str, Any] | None:
         .select_related("attempt__job__project", "attempt__job__user")
         .first()
     )
-    live = getattr(row.node, "live", None)
-    return {"node": row.node.name, **_gpu(row, live, held, actor)}
+    how = standings([row.node], now())[row.node_id].standing
+    return {"node": row.node.name, **_gpu(row, row.node, held, actor, standing=how)}
 
 
 def queues(now: datetime) -> list[dict[str, Any]]:
@@ -178,7 +177,7 @@ def headline(nodes: list[dict[str, Any]], queue_rows: list[dict[str, Any]], tick
     if not nodes:
         return "No node has registered yet: start an agent to add its GPUs."
     sick = sum(g["state"] != GpuState.HEALTHY for g in gpus)
-    out = [n["name"] for n in nodes if n["state"] != NodeState.READY]
+    out = [n["name"] for n in nodes if n["standing"] not in (Standing.READY, Standing.RESERVED)]
     busy, waiting = sum(g["busy"] for g in gpus), sum(q["waiting"] for q in queue_rows)
     parts = [f"{busy} of {len(gpus)} GPUs busy", f"{waiting} job{'s' if waiting != 1 else ''} waiting"]
     if sick:
@@ -193,7 +192,8 @@ def headline(nodes: list[dict[str, Any]], queue_rows: list[dict[str, Any]], tick
 def retired(name: str) -> list[dict[str, Any]]:
     """The GPUs of the node that count as installed no more, by index."""
     rows = Gpu.objects.filter(node__name=name, state=GpuState.RETIRED).select_related("node__live").order_by("index")
-    return [_gpu(g, getattr(g.node, "live", None), None, None) for g in rows]
+    how = standings({g.node for g in rows}, now())
+    return [_gpu(g, g.node, None, None, standing=how[g.node_id].standing) for g in rows]
 
 
 def node_events(name: str, limit: int = 100, *, gpu: str | None = None) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scheduling.services import whatif
 from tests import builders as b
 
 from .asking import codes, planned
@@ -102,3 +103,65 @@ def test_a_gang_that_holds_out_is_offered_as_a_field_to_do_so_no_more(who, model
     assert (plan.verdict, codes(plan), plan.start.low) == ("later", ["HOLDS_OUT"], b.later(25))
     assert plan.alternatives[-1].fields == {"max_wait_for_level": None}
     assert {planned(who["alice"], {**body, **each.fields}).verdict for each in plan.alternatives} == {"now"}
+
+
+def test_a_job_that_would_leave_is_offered_a_later_latest_start_and_then_starts_in_time(who, models):
+    b.running(who["alice"], models, gpu_count=4, max_duration="1h")
+    body = b.merge_body(models, gpu_count=4, start_by="2026-03-02T12:30:00Z")
+    plan = planned(who["alice"], body)
+    assert [(each.fields, each.starts_at) for each in plan.alternatives] == [
+        ({"start_by": "2026-03-02T13:01:00Z"}, b.later(3600))
+    ]
+    again = planned(who["alice"], {**body, **plan.alternatives[0].fields})
+    assert ("EXPIRES" in codes(plan), codes(again), again.start.high) == (True, ["BUSY"], b.later(3600))
+
+
+def one_free_on_each_of_two_nodes(who, models) -> None:
+    b.node("n2")
+    for name in ("n1", "n2"):
+        b.running(who["alice"], models, gpu_count=3, node=name)
+
+
+def test_a_job_is_offered_gpus_of_several_nodes_where_one_node_is_short_of_them(who, models):
+    one_free_on_each_of_two_nodes(who, models)
+    body = b.command_body(gpu_count=2)
+    plan = planned(who["alice"], body)
+    found = {each.change: each for each in plan.alternatives}["GPUs spread over any nodes"]
+    assert (codes(plan), found.starts_at) == (["FRAGMENTED"], b.NOON)
+    assert planned(who["alice"], {**body, **found.fields}).verdict == "now"
+
+
+@pytest.mark.parametrize("more", [{"node_count": 1, "gpus_per_node": 2}, {"gpus_per_node": 2}])
+def test_such_an_offer_takes_back_what_would_contradict_it(who, models, more):
+    one_free_on_each_of_two_nodes(who, models)
+    body = b.command_body(gpu_count=2, **more)
+    fields = [each.fields for each in planned(who["alice"], body).alternatives if "allow_span" in each.fields]
+    assert planned(who["alice"], {**body, **fields[0]}).verdict == "now"
+
+
+def test_a_job_of_a_kind_that_lies_on_one_node_is_not_offered_several(who, models):
+    one_free_on_each_of_two_nodes(who, models)
+    plan = planned(who["alice"], b.merge_body(models, gpu_count=2))
+    assert (codes(plan), [each.fields.get("allow_span") for each in plan.alternatives]) == (["FRAGMENTED"], [None])
+
+
+def test_a_waiting_job_is_offered_several_nodes_if_its_kind_may_have_them(who, models):
+    one_free_on_each_of_two_nodes(who, models)
+    job = b.submitted(who["alice"], b.command_body(gpu_count=2))
+    b.ticked()
+    offers = {kind: [each.name for each in whatif.foretell(job, b.NOON, kind=kind).alternatives]
+              for kind in ("command", "merge")}  # fmt: skip
+    assert offers == {"command": ["gpus_at_most", "spread"], "merge": ["gpus_at_most"]}
+
+
+def test_a_gang_of_one_rack_that_is_offered_one_node_is_not_kept_to_a_rack(who, models):
+    b.node("n2")
+    b.running(who["alice"], models, gpu_count=4)
+    plan = planned(who["alice"], b.command_body(gpu_count=8, node_count=2, required_level="rack"))
+    fields = next(each.fields for each in plan.alternatives if each.change == "at most 1 node")
+    assert fields == {"gpu_count": 4, "node_count": 1, "gpus_per_node": 4, "required_level": None}
+
+
+def test_nor_is_one_that_the_pool_could_never_hold(who):
+    plan = planned(who["alice"], b.command_body(node_count=2, gpus_per_node=4, required_level="rack"))
+    assert plan.alternatives[0].fields == {"gpu_count": 4, "node_count": 1, "required_level": None}

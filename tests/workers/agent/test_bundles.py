@@ -172,8 +172,20 @@ def test_a_meter_tells_only_after_its_while_and_then_of_the_end() -> None:
         now[0] += 0.9
         meter.add(1, 10)
     assert [m.files for m in told] == [3]
-    meter.end()
-    assert (told[-1].files, told[-1].over) == (4, True)
+    meter.end(whole=False)
+    assert (told[-1].files, told[-1].over, told[-1].whole) == (4, True, False)
+
+
+def test_of_two_transfers_one_after_the_other_the_end_of_each_is_told() -> None:
+    now, told = [1.0], []
+    meter = Meter(REF, told.append, lambda: now[0], 2.0)
+    for step in (30, 40):
+        meter.begin("saving checkpoint", 1, 10, step=step)
+        now[0] += 3
+        meter.add(1, 10)
+    meter.end(whole=True)
+    ends = [(m.step, m.begun, m.whole) for m in told if m.over]
+    assert ends == [(30, 1000, True), (40, 4000, True)]
 
 
 def test_of_a_short_transfer_nothing_is_told() -> None:
@@ -181,5 +193,5 @@ def test_of_a_short_transfer_nothing_is_told() -> None:
     meter = Meter(REF, told.append, lambda: 0.0, 2.0)
     meter.begin("saving checkpoint", 1, 1)
     meter.add(1, 1)
-    meter.end()
+    meter.end(whole=True)
     assert told == []

@@ -111,3 +111,16 @@ def test_the_nodes_token_goes_with_every_call() -> None:
         server.launches["a1"] = launch_of()
         assert Api(server.url, TOKEN).claim("a1", 1)["attempt"] == "a1"
         assert fails(Api(server.url, "wrong")).status == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"errors": [{"code": "too_many_files", "message": "it has 10001 files"}]}', "it has 10001 files"),
+        (b'{"detail": "the attempt is over"}', "the attempt is over"),
+        (b"<html>", "HTTP 422: X"),
+    ],
+)
+def test_a_refusal_is_told_in_the_servers_own_words_as_far_as_it_has_any(body: bytes, words: str) -> None:
+    with answering(http(422, body)) as url:
+        assert fails(Api(url, TOKEN)).message == words

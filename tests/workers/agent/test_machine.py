@@ -19,6 +19,7 @@ from tests.workers.agent.world import (
     ring,
     run,
     silence,
+    stop,
 )
 from workers.agent import messages as m
 from workers.agent.outcome import Exit
@@ -75,6 +76,25 @@ def test_a_claim_that_is_answered_after_the_node_registered_without_it_starts_no
     world.tell(m.Tick())
     assert world.count(m.SendRegister)[-1].attempts == ()  # so the server takes it for lost
     assert of(world.tell(m.Claimed(REF, launch_of())), m.Prepare) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "outcome"),
+    [
+        (stop("cancel"), "CANCELLED"),
+        (stop("health", action="kill"), "PREEMPTED"),
+        (stop("lost", action="kill"), "LOST"),
+        (stop("preempt"), "PREEMPTED"),
+    ],
+)
+def test_what_is_to_end_and_is_not_here_is_reported_as_not_started(asked: dict[str, Any], outcome: str) -> None:
+    # The server has the claim, whose answer was lost; before the node could claim again it was to be stopped.
+    world = World().registered()
+    world.beat(run())
+    world.tell(m.ClaimFailed(REF, SILENT))
+    world.pass_to(world.now + T.retry_s)
+    report = of(world.beat(asked), m.StoreFinished)[0].report
+    assert (report["outcome"], report["detail"], report["exit_code"]) == (outcome, "not started", None)
 
 
 def test_409_reregister_makes_the_node_register_again() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.workers.agent.world import REF
 from workers.agent.contract import Contract
+from workers.agent.messages import Exited, StopAsked
 from workers.agent.outcome import Exit, Facts, decide
+from workers.agent.verdict import verdict
 from workers.protocol import Outcome
 
 ARTIFACT = {"type": "artifact", "name": "merged", "path": "model"}
@@ -101,7 +104,9 @@ def test_outputs_are_published_on_success_only() -> None:
         (None, Exit(85), True),
         ("time_limit", Exit(85), True),
         ("time_limit", Exit(signal=9, cause="kill"), False),
-        ("cancel", Exit(85), False),
+        ("cancel", Exit(85), True),
+        ("cancel", Exit(signal=9, cause="kill"), False),
+        ("cancel", Exit(signal=15), False),
         (None, Exit(0), False),
         (None, Exit(cause="fence"), False),
     ],
@@ -128,3 +133,13 @@ def test_a_job_without_enough_host_memory_is_told_the_limit_and_what_helps() -> 
     said = decide(Exit(signal=9, memory_limit=2**30), Facts(error_code="oom"), asked=None).error
     assert "more of the host's memory than its node grants one job: the limit is 1073741824 bytes" in said
     assert "ask an operator to raise the limit; this is not the GPU's memory" in said
+
+
+@pytest.mark.parametrize(
+    ("kill_at", "died_at", "manner"),
+    [(130.0, 131.0, "grace exceeded"), (130.0, 110.0, "killed by force"), (100.0, 100.5, "killed by force")],
+)
+def test_a_kill_by_force_is_not_taken_for_the_end_of_a_grace(kill_at: float, died_at: float, manner: str) -> None:
+    stop = StopAsked("cancel", 100.0, kill_at)
+    end = Exited(REF, Exit(signal=9, cause="kill", at=died_at), Facts())
+    assert verdict(end, launch=None, stop=stop, spared=False, over=None).detail == manner

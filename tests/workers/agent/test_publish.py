@@ -76,6 +76,12 @@ def test_an_output_that_is_not_there_or_elsewhere_is_refused_by_name(tmp_path: P
         assert server.artifacts == {}
 
 
+def test_a_path_out_of_the_directory_is_refused_in_words_that_can_be_read(tmp_path: Path) -> None:
+    with publishing(tmp_path) as (_, send), pytest.raises(TransferFailed) as refused:
+        send(output("../x"))
+    assert str(refused.value) == ("artifact 'merged': unsafe file name '../x'; it is relative to EMEP_OUTPUT_DIR")
+
+
 def test_a_checkpoint_goes_up_in_two_parts(tmp_path: Path) -> None:
     lay(tmp_path, "checkpoint/step-7/w.bin")
     with publishing(tmp_path) as (server, send):

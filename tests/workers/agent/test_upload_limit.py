@@ -129,6 +129,14 @@ def test_how_far_it_is_is_told_and_only_the_newest() -> None:
     ]
 
 
+def test_the_end_of_a_transfer_is_not_displaced_by_the_next_one() -> None:
+    world = uploading()
+    world.tell(m.Moved(REF, "saving checkpoint", 2, 2, 300, 300, over=True, whole=True, step=30))
+    world.tell(m.Moved(REF, "saving checkpoint", 1, 2, 100, 300, step=40))
+    told = [r for r in world.machine.attempts[REF].queue if r["type"] == "transfer"]
+    assert [(r["step"], r["over"]) for r in told] == [(30, True), (40, False)]
+
+
 def test_of_an_attempt_that_waits_to_be_acknowledged_no_transfer_is_told_any_more() -> None:
     world = uploading()
     killed(world, "lost")
@@ -143,3 +151,20 @@ def test_fetching_is_told_while_it_is_prepared() -> None:
     world.tell(m.Claimed(REF, launch_of()))  # type: ignore[arg-type]
     world.tell(m.Moved(REF, "fetching checkpoint", 1, 2, 3, 4))
     assert [r["what"] for r in world.machine.attempts[REF].queue] == ["fetching checkpoint"]
+
+
+def test_a_cancelled_job_that_saved_in_its_grace_has_it_stored() -> None:
+    world = uploading("cancel", Facts(last_path="step-8", last_step=8, checkpoint_after_stop=True))
+    world.tell(m.Published(REF, checkpoint="art"))
+    said = report(world)
+    assert said is not None
+    assert (said["outcome"], said["checkpoint"], said["step"]) == ("CANCELLED", "art", 8)
+
+
+def test_one_whose_checkpoint_came_too_late_says_that_the_one_before_counts() -> None:
+    world = uploading("cancel", Facts(last_path="step-8", last_step=8, checkpoint_after_stop=True))
+    killed(world, "cancel")
+    said = report(world)
+    assert said is not None
+    assert said["checkpoint"] is None
+    assert said["error"].startswith("its checkpoint was not in the store in time")
