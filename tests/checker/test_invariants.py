@@ -81,6 +81,12 @@ def test_a_part_of_a_broken_gang_is_to_stop_once_its_node_hears_of_it(answered, 
     assert len(list(an_attempt_is_granted_whole_and_ends_together(history.evidence(200)))) == found
 
 
+def test_one_of_a_lower_level_with_less_time_left_may_start_before_others_get_their_gpus():
+    evidence = broken_pool.a_lower_level_went_first()
+    min(evidence.table("attempt"), key=lambda row: row["granted_at"])["remaining_s"] -= 1
+    assert not broken(evidence)
+
+
 @pytest.mark.parametrize(("spared", "found"), [(True, 0), (False, 2)])
 def test_what_was_kept_is_free_again_once_another_victim_did_not_save_and_runs_on(spared, found):
     history = broken_pool.an_eviction(end=False)

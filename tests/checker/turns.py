@@ -26,7 +26,8 @@ def nobody_plainly_ahead_is_passed_over(e: Evidence) -> Iterator[Violation]:
     if e.table("window"):
         return
     kept_for = {event.object_id for event in e.events if event.type in ("nominated", "given_back")}
-    stays = [stay for row in e.jobs.values() if _has_no_wishes(row) for stay in _stays(e, row)]
+    left = {row["id"]: float(row["remaining_s"]) for row in e.table("attempt")}
+    stays = [stay for row in e.jobs.values() if _has_no_wishes(row) for stay in _stays(e, row, left)]
     for run in e.runs.values():
         at, taker = run.granted.at, e.jobs.get(run.job)
         if taker is None or run.job in kept_for or at - taker["submitted_at"] > AGED_S:
@@ -37,7 +38,7 @@ def nobody_plainly_ahead_is_passed_over(e: Evidence) -> Iterator[Violation]:
             waiter = stay.job
             if (
                 _ahead(waiter, taker)
-                and waiter["max_duration_s"] <= taker["max_duration_s"]
+                and stay.left_s <= left.get(run.attempt, taker["max_duration_s"])
                 and _fits(e, waiter, run.gpus)
             ):
                 fact = f"job {waiter['id']} ({waiter['level']}) could have started since {stay.since:.3f}"
@@ -49,19 +50,24 @@ def nobody_plainly_ahead_is_passed_over(e: Evidence) -> Iterator[Violation]:
 
 @dataclass(frozen=True)
 class _Stay:
-    """A job that waited and could have been started from ``since`` until just before ``until``."""
+    """A job that waited and could have been started from ``since`` until just before ``until``, to run for ``left_s``:
+    what it has run already counts, so that a shorter one may lawfully start before others get their GPUs."""
 
     job: Row
+    left_s: float
     since: float
     until: float
 
 
-def _stays(e: Evidence, job: Row) -> Iterator[_Stay]:
+def _stays(e: Evidence, job: Row, left: dict[str, float]) -> Iterator[_Stay]:
     """What was queued just now a scheduler need not have seen; what the same plan starts was not passed over."""
     for step, following in pairwise([*e.steps.get(job["id"], ()), None]):
         if step is not None and step.data["to"] == QUEUED:
             since = step.at + (step.data.get("backoff_s") or 0.0) + 2 * e.house.cycle_s
-            yield _Stay(job, since, math.inf if following is None else following.at)
+            # While it waits nothing of its time is used up: its next attempt has what it had.
+            attempt = following.attempt if following is not None else None
+            left_s = left.get(attempt or "", job["max_duration_s"])
+            yield _Stay(job, left_s, since, math.inf if following is None else following.at)
 
 
 def _has_no_wishes(row: Row) -> bool:
