@@ -42,6 +42,7 @@ DATABASE_TESTS = [
             "outages",
             "refused_starts",
             "registration",
+            "replacing",
             "retry",
             "submission",
             "upkeep",

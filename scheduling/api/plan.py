@@ -61,9 +61,20 @@ class JobPlan(Door):
                 "start": None if found.start is None else asdict(found.start),
                 "reasons": found.reasons,
                 "alternatives": _changes(found.alternatives),
+                "replaces": _in_place_of(found),
                 TOKEN: found.token or None,
             }
         )
+
+
+def _in_place_of(found: Planned) -> dict[str, Any] | None:
+    instead = found.in_place_of
+    if instead is None:
+        return None
+    return {
+        "job": instead.job, "name": instead.name, "keeps_place": not instead.new_place,
+        "new_place_because": instead.new_place or None,
+    }  # fmt: skip
 
 
 def hold_to_plan(body: dict[str, Any], actor: Actor, now: datetime, *, key: str | None) -> None:

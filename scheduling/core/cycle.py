@@ -372,7 +372,8 @@ class Cycle:
     def is_untouched_by(self, queued: Queued) -> bool:
         """Whether nothing that was decided can differ because of this job, which has come since."""
         scheduler, shape = self.scheduler, queued.shape
-        if queued.may_evict or shape.changes_itself:
+        # One that has taken the place of an older job may be owed a reservation for its age, or soon be.
+        if queued.may_evict or shape.changes_itself or queued.submitted_ms < self.now_ms:
             return False
         slots = scheduler.policy.backfill.reservations_per_level
         # Where nothing could start any more, reservations were left out, and who would hold them does not matter.

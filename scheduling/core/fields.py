@@ -16,7 +16,7 @@ BUILT = (
     "kind", "name", "project", "queue", "priority", "purpose", "gpu_count", "node_count", "gpus_per_node",
     "gpu_memory_min", "nvlink_required", "nvlink_exclusive", "required_level", "max_wait_for_level", "allow_span",
     "max_duration", "affinity", "anti_affinity", "with", "group", "not_before", "start_by", "retries", "preemptible",
-    "params",
+    "params", "replaces",
 )  # fmt: skip
 UNBUILT = {"after": "waiting for other jobs"}
 KNOWN = (*BUILT, *UNBUILT)

@@ -1,7 +1,8 @@
-"""What a job may be called: any language and emoji, nothing that deceives a reader or a file system."""
+"""What a job may be called: any language and emoji, nothing that deceives a reader or a file system; and its id."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from scheduling.core.fields import Fields, shown
@@ -10,6 +11,7 @@ from scheduling.core.unusable import BrokenText
 MAX_NAME = 100
 # They change the direction of the text around them, so that a name shows as something else than it is.
 BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_ID = re.compile("[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 UNPRINTABLE = frozenset({"Cc", "Cs", "Cn", "Co", "Zl", "Zp"})
 
 
@@ -17,6 +19,20 @@ def read_name(fields: Fields, field: str, *, default: str | None) -> str | None:
     """The name in ``field``, ``default`` if none was sent, or None after an error."""
     value = fields.value(field)
     return default if value is None else as_name(fields, field, value)
+
+
+def is_job_id(value: object) -> bool:
+    """Whether the value is written like the id of a job, of one that there is or not."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def check_replaces(fields: Fields) -> None:
+    """An error for what can't be the id of a job; which jobs there are the caller knows."""
+    value = fields.value("replaces")
+    if value is None or is_job_id(value):
+        return
+    message = f"replaces must be the id of a waiting job whose place it takes, not {shown(value)}; or leave it out"
+    fields.refuse("replaces", "not_a_job_id", message)
 
 
 def as_name(fields: Fields, path: str, value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""What would happen to one job more? Asked of the scheduler as its last cycle left it; nothing is changed."""
+"""What happens to a job: one more than there are, or one of them? Asked of the scheduler as its last cycle left it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduling.core.explain import Explainer
 from scheduling.core.feasibility import could_hold
 from scheduling.core.ledger import MICRO
 from scheduling.core.placement import find
-from scheduling.core.plan import Reason, Scores
+from scheduling.core.plan import Plan, Reason, Scores
 from scheduling.core.preemption import Choice, choose_victims
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.waiting import Queued
@@ -68,12 +68,8 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob, *, over
         if gpus is None:
             expected = explainer.starts_by(queued)
             gpus = [] if expected is None else expected[1]
-        # Without a place in sight no GPU's weight is known: then it counts as 1.
-        charged = (scheduler.billing_of(gpus) if gpus else job.request.gpu_count * MICRO) * queued.duration_ms
-        before = scheduler.share.scores(queued.owner, queued.level)
-        scheduler.share.plan(queued.owner, charged)
-        after = scheduler.share.scores(queued.owner, queued.level)
-        scheduler.share.plan(queued.owner, -charged)
+        charged = _charged(scheduler, queued, gpus)
+        before, after = _scores(scheduler, queued, 0), _scores(scheduler, queued, charged)
         return Preview(
             "now" if place is not None else "later",
             gpus=scheduler.inventory.names(gpus),
@@ -85,6 +81,60 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob, *, over
             before=before,
             after=after,
         )
+
+
+def decided(
+    scheduler: Scheduler, explainer: Explainer, plan: Plan, job: WaitingJob, *, over_nodes: bool = False
+) -> Preview:
+    """What the last cycle, whose ``plan`` this is, did with a job that waited before it; nothing is changed.
+
+    Unlike a preview it tells of a job at its own place in the queue: others are decided after it, not before.
+    """
+    if job.id in scheduler.sleeping or (scheduler.pool.nodes and not could_hold(scheduler.pool, job.request)):
+        return preview(scheduler, explainer, job, over_nodes=over_nodes)
+    queued, now_ms = scheduler.waiting.by_id.get(job.id), explainer.cycle.now_ms
+    if queued is not None:
+        expected = explainer.starts_by(queued)
+        gpus = [] if expected is None else expected[1]
+        charged = _charged(scheduler, queued, gpus)
+        return Preview(
+            "later",
+            gpus=scheduler.inventory.names(gpus),
+            start=estimate(scheduler, explainer, queued),
+            reasons=explainer.of_queued(queued),
+            alternatives=tuple(explainer.helps(queued, over_nodes=over_nodes)),
+            gpu_h=charged / MICRO / 3_600_000,
+            before=_scores(scheduler, queued, 0),
+            after=_scores(scheduler, queued, charged),
+        )
+    nominee = scheduler.nominees.get(job.id)
+    gpus = scheduler.live[job.id].gpus if nominee is None else nominee.gpus
+    gone, queued = [each.job for each in plan.preempts if each.nominee == job.id], scheduler.described(job)
+    charged = _charged(scheduler, queued, gpus)
+    victims = [scheduler.live[each] for each in gone]
+    return Preview(
+        "now",
+        gpus=scheduler.inventory.names(gpus),
+        victims=tuple(Eviction(held.id, len(held.gpus), held.lost_ms(now_ms) // 1000) for held in victims),
+        gpu_h=charged / MICRO / 3_600_000,
+        before=_scores(scheduler, queued, -charged),
+        after=_scores(scheduler, queued, 0),
+    )
+
+
+def _charged(scheduler: Scheduler, queued: Queued, gpus: list[int]) -> int:
+    """Millionths of GPU-ms; without a place in sight no GPU's weight is known: then it counts as 1."""
+    weight = scheduler.billing_of(gpus) if gpus else queued.job.request.gpu_count * MICRO
+    return weight * queued.duration_ms
+
+
+def _scores(scheduler: Scheduler, queued: Queued, more: int) -> Scores:
+    """The scores of its owner if he used so many millionths of GPU-ms more."""
+    share = scheduler.share
+    share.plan(queued.owner, more)
+    found = share.scores(queued.owner, queued.level)
+    share.plan(queued.owner, -more)
+    return found
 
 
 def _placed(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> tuple[list[int] | None, tuple[Held, ...]]:

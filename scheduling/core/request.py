@@ -11,7 +11,7 @@ from itertools import islice
 from scheduling.core.demand import read_resources
 from scheduling.core.fields import KNOWN, Fields, nearest, shown
 from scheduling.core.instants import as_instant, read_times
-from scheduling.core.naming import read_name
+from scheduling.core.naming import check_replaces, read_name
 from scheduling.core.policy import Level, Policy, QueuePolicy
 from scheduling.core.pool import Pool
 from scheduling.core.resources import AffinityTerm, FieldError, ResourceRequest, Rights, Submission
@@ -62,6 +62,7 @@ def validate(
     retries = fields.whole("retries", default=0, least=0, most=policy.max_retries)
     preemptible = _preemptible(fields, rights)
     raw_params = _params(fields)
+    check_replaces(fields)
     if fields.errors or kind is None or project is None or queue is None or level is None or name is None:
         return None, fields.in_order()
     if request is None or retries is None or preemptible is None:

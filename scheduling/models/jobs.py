@@ -86,6 +86,10 @@ class Job(models.Model):
         "self", null=True, on_delete=models.SET_NULL, related_name="retried_as",
         help_text="the ended job that this one does again, from where it was saved",
     )  # fmt: skip
+    replaces = models.OneToOneField(
+        "self", null=True, on_delete=models.SET_NULL, related_name="replaced_by",
+        help_text="the waiting job that this one took the place of",
+    )  # fmt: skip
 
     progress_step = models.PositiveBigIntegerField(default=0)
     progress_total = models.PositiveBigIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""The verbs of jobs: submit, cancel, hold, release, clone, retry. Form and REST come here, so both refuse alike."""
+"""The verbs of jobs: submit, replace, cancel, hold, release, clone, retry. Form and REST come here and refuse alike."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from django.db import transaction
 from scheduling.core.capacity import rooms_at_door
 from scheduling.core.lifecycle import JobState
 from scheduling.core.request import FieldError, ResourceRequest, Rights, Submission, validate
-from scheduling.services import models_fit, notify
+from scheduling.services import models_fit, notify, replacing
 from scheduling.store import load, topology
 from scheduling.store.clock import to_ms
 from scheduling.store.commit import jobs as commit
+from scheduling.store.commit.replacing import Replaces
 from scheduling.store.queries import access, credentials, dispatch
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
@@ -55,7 +56,10 @@ class KeyConflict:
 def check(
     body: Mapping[str, Any], actor: Actor, now: datetime
 ) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
-    """(submission, resolved parameters and inputs, errors): what REST, the form and a dry run agree on."""
+    """(submission, what was resolved, errors): what REST, the form and a dry run agree on.
+
+    Resolved are the parameters, the ``inputs``, and the row of the job that it ``replaces``.
+    """
     policy, pool = load.policy_of(), load.pool_of()
     project = _project(body, actor)
     rights = Rights(
@@ -70,7 +74,9 @@ def check(
         over_nodes=_over_nodes(kind),
     )  # fmt: skip
     errors = [_error(e) for e in found]
-    resolved: dict[str, Any] = {"params": body.get("params") or {}, "inputs": []}
+    original, wrong_original = replacing.find(body.get(replacing.FIELD), actor)
+    errors += wrong_original
+    resolved: dict[str, Any] = {"params": body.get("params") or {}, "inputs": [], "replaces": original}
     if isinstance(kind, str) and kind in KINDS:
         clean, wrong = check_params(kind, body.get("params"))
         errors += [asdict(e) for e in wrong]
@@ -122,13 +128,40 @@ def submit(
         job_id, made_with = made_before
         return Accepted(job_id, fresh=False) if made_with == body_key.body_sha256 else KeyConflict(job_id)
     submission, resolved, errors = check(body, actor, now)
-    if submission is None:
+    made: commit.Created | None = None
+    if submission is not None:
+        original = resolved["replaces"]
+        replaces = Replaces(original.pk, replacing.new_place(original, submission, actor)) if original else None
+        columns = {**_columns(submission, resolved, body), **(begins or _goes_on(original, submission, resolved))}
+        made = commit.create(
+            columns, user_id=actor.user_id, key=body_key, now=now, actor=actor.label, replaces=replaces
+        )
+        if made is None:  # the job to be replaced has moved on since it was checked
+            errors = check(body, actor, now)[2]
+    elif body_key is not None and any(each["field"] == replacing.FIELD for each in errors):
+        made = commit.made_by(actor.user_id, body_key)  # the same body, sent twice at once, has replaced it
+    if made is None:
         return Refused(errors, _keep_refused(body, text, errors, actor, now))
+    return Accepted(made.job_id, made.fresh) if made.same_body else KeyConflict(made.job_id)
+
+
+def _goes_on(original: Any, submission: Submission, resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns with which the retry of an ended job stays one, when it is replaced by the same work."""
+    if original is None or original.retry_of_id is None:
+        return {}
+    if (original.kind, original.params) != (submission.kind, resolved["params"]):
+        return {}
+    return {"retry_of_id": original.retry_of_id, **commit.beginning(original)}
+
+
+def _columns(submission: Submission, resolved: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the accepted job."""
     request = submission.request
-    fields = {
+    asked = {k: v for k, v in body.items() if k not in ("params", replacing.FIELD)}
+    return {
         "name": submission.name, "kind": submission.kind, "project": submission.project, "queue": submission.queue,
         "level": submission.level, "params": resolved["params"], "shape": shape_of(request),
-        "spec": {**{k: v for k, v in body.items() if k != "params"}, "inputs": resolved["inputs"]},
+        "spec": {**asked, "inputs": resolved["inputs"]},
         "gpu_count": request.gpu_count, "node_count": request.node_count, "gpus_per_node": request.gpus_per_node,
         "gpu_memory_min_mib": request.gpu_memory_min_mib, "nvlink_required": request.nvlink_required,
         "nvlink_exclusive": request.nvlink_exclusive, "max_duration_s": request.max_duration_s,
@@ -136,12 +169,7 @@ def submit(
         "preemptible": submission.preemptible, "purpose": submission.purpose or "", "remainder": request.remainder,
         "topology": topology.stored(request), "group": submission.group or "",
         "not_before": _instant(submission.not_before), "start_by": _instant(submission.start_by),
-        **(begins or {}),
     }  # fmt: skip
-    made = commit.create(fields, user_id=actor.user_id, key=body_key, now=now, actor=actor.label)
-    if not made.same_body:
-        return KeyConflict(made.job_id)
-    return Accepted(made.job_id, made.fresh)
 
 
 def _instant(text: str | None) -> datetime | None:

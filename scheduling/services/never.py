@@ -20,11 +20,13 @@ _RUNGS = {"rack": "one rack", "nvlink_group": "one NVLink group"}
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A change in words and as fields of the body, and the job that is submitted with it."""
+    """A change in words and as fields of the body, the job that is submitted with it, and the row of the one that it
+    replaces."""
 
     words: str
     fields: Mapping[str, Any]
     submission: Submission
+    replaces: Any
 
 
 def helps(
@@ -97,8 +99,8 @@ def _tried(
 ) -> Changed | None:
     if fields.get("node_count") == 1:  # one place, for which no level can be asked
         fields = {**fields, **{name: None for name in _LEVELS if body.get(name) is not None}}
-    submission, _, _ = jobs.check({**body, **fields}, actor, now)
-    return None if submission is None else Changed(words, fields, submission)
+    submission, resolved, _ = jobs.check({**body, **fields}, actor, now)
+    return None if submission is None else Changed(words, fields, submission, resolved["replaces"])
 
 
 def _told(error: Mapping[str, Any]) -> bool:

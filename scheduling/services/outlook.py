@@ -16,10 +16,10 @@ from scheduling.core.explain import Explainer
 from scheduling.core.in_hand import starting_soon
 from scheduling.core.leaving import held_for, once_saved
 from scheduling.core.plan import Plan, Reason
-from scheduling.core.preview import Preview, preview
+from scheduling.core.preview import Preview, decided, preview
 from scheduling.core.reclaim import take_back
 from scheduling.core.scheduler import Scheduler
-from scheduling.core.snapshot import WaitingJob
+from scheduling.core.snapshot import Snapshot, WaitingJob
 from scheduling.core.sooner import tried
 from scheduling.core.waiting import Queued
 from scheduling.services.reasons import anonymous
@@ -68,10 +68,11 @@ class Foretold:
 class Outlook:
     """A scheduler built from what the database holds at ``as_of``, after one pass that only this object knows of."""
 
-    def __init__(self, now: datetime) -> None:
-        snapshot = load.snapshot(now)
+    def __init__(self, now: datetime, snapshot: Snapshot | None = None) -> None:
+        """``snapshot``: what it is of, where that is not what the database holds now."""
+        snapshot = snapshot or load.snapshot(now)
         back = take_back(snapshot)
-        self.as_of, self.policy = now, snapshot.policy
+        self.as_of, self.policy, self._snapshot = now, snapshot.policy, snapshot
         self.scheduler = Scheduler(snapshot, unreachable=back.unreachable)
         self.plan: Plan = self.scheduler.cycle(snapshot.now_ms, back)
         self.explainer = Explainer(self.scheduler)
@@ -81,6 +82,15 @@ class Outlook:
         scheduler = self.scheduler
         places = (scheduler.waiting.by_id, scheduler.sleeping, scheduler.nominees)
         return any(job_id in place for place in places) or self._starts(job_id)
+
+    def instead(self, original: str, job: WaitingJob) -> Outlook:
+        """The outlook in which the job waits, and the original, if it does here, has given way to it."""
+        waiting = (*(each for each in self._snapshot.waiting if each.id != original), job)
+        return Outlook(self.as_of, replace(self._snapshot, waiting=waiting))
+
+    def fate(self, job: WaitingJob, *, kind: str) -> Preview:
+        """What the pass did with the job, which waited and is of that kind."""
+        return decided(self.scheduler, self.explainer, self.plan, job, over_nodes=is_over_nodes(kind))
 
     def foretell(self, job_id: str, *, kind: str = "") -> Foretold | None:
         """What is expected of the job, which is of that kind, and why it waits; None for one that did not wait."""

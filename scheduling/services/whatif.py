@@ -18,7 +18,7 @@ from scheduling.core.policy import Policy
 from scheduling.core.preview import Preview, preview
 from scheduling.core.resources import Submission
 from scheduling.core.snapshot import WaitingJob
-from scheduling.services import jobs, never, outlook
+from scheduling.services import jobs, never, outlook, replacing
 from scheduling.services.outlook import Foretold, Outlook, Span
 from scheduling.services.reasons import JOB_NUMBERS, plain
 from scheduling.store.clock import from_ms, to_ms
@@ -49,6 +49,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class InPlaceOf:
+    """The job that would be cancelled for it, and why its place in the queue would not be kept; "" when it would."""
+
+    job: str
+    name: str
+    new_place: str
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """What the next pass of the scheduler would do with a job.
 
@@ -65,6 +74,7 @@ class Planned:
     share: Mapping[str, Mapping[str, float | None]] | None = None
     reasons: tuple[Mapping[str, Any], ...] = ()
     alternatives: tuple[Change, ...] = ()
+    in_place_of: InPlaceOf | None = None
     fate: str = ""
     token: str = ""
 
@@ -80,19 +90,41 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
     """What would happen if the body were submitted now. It is checked as a submission is; one that only fails because
     the pool is too small for it, or the nodes can't run it yet, is planned as ``never``.
 
+    What ``replaces`` a waiting job is reckoned without that one, and at its place where it would be kept.
     Of a queue so large that looking at it takes long, the answer is of some seconds ago (``as_of``) unless ``strict``.
     """
-    submission, _, errors = jobs.check(body, actor, now)
+    submission, resolved, errors = jobs.check(body, actor, now)
     if submission is None:
         if errors and all(error["code"] in NEVER for error in errors):
             reasons = tuple(_as_reason(error) for error in errors)
             return Planned("never", now, reasons=reasons, alternatives=_instead(body, errors, actor, now))
         return Unplannable(errors)
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
-        job = waiting_as(submission, actor, seen.policy, now)
+        found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
+        made = _planned(found, job, here, actor)
+    instead = _in_place_of(resolved["replaces"], submission, actor)
+    return replace(made, in_place_of=instead, token=_token(body, made, actor, now))
+
+
+def _fate(
+    seen: Outlook, submission: Submission, actor: Actor, now: datetime, *, original: Any
+) -> tuple[Preview, WaitingJob, Outlook]:
+    """What becomes of the submission, as it would wait, and the outlook that tells: ``seen``, or one without the
+    original (a job's row) where there is one."""
+    job = waiting_as(submission, actor, seen.policy, now)
+    if original is None:
         over_nodes = outlook.is_over_nodes(submission.kind)
-        made = _planned(preview(seen.scheduler, seen.explainer, job, over_nodes=over_nodes), job, seen, actor)
-    return replace(made, token=_token(body, made, actor, now))
+        return preview(seen.scheduler, seen.explainer, job, over_nodes=over_nodes), job, seen
+    if not replacing.new_place(original, submission, actor):
+        job = replace(job, submitted_ms=to_ms(original.submitted_at))
+    there = seen.instead(str(original.pk), job)
+    return there.fate(job, kind=submission.kind), job, there
+
+
+def _in_place_of(original: Any, submission: Submission, actor: Actor) -> InPlaceOf | None:
+    if original is None:
+        return None
+    return InPlaceOf(str(original.pk), original.name, replacing.new_place(original, submission, actor))
 
 
 def _instead(
@@ -103,15 +135,15 @@ def _instead(
     if not helps:
         return ()
     with outlook.present.look(now, fresh=not outlook.present.is_dear) as seen:
-        starts = [_soonest(seen, waiting_as(each.submission, actor, seen.policy, now)) for each in helps]
+        starts = [_soonest(*_fate(seen, each.submission, actor, now, original=each.replaces)) for each in helps]
     return tuple(
         Change(each.words, start, each.fields) for each, start in zip(helps, starts, strict=True) if start is not None
     )
 
 
-def _soonest(seen: Outlook, job: WaitingJob) -> datetime | None:
-    """When such a job would start at the soonest; None when nothing tells."""
-    start = seen.start_of(preview(seen.scheduler, seen.explainer, job), job)
+def _soonest(found: Preview, job: WaitingJob, seen: Outlook) -> datetime | None:
+    """When the job of this preview would start at the soonest; None when nothing tells."""
+    start = seen.start_of(found, job)
     return None if start is None else start.low
 
 

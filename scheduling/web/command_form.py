@@ -169,4 +169,4 @@ def place(name: str) -> str:
         whole = inner.split(".")[0]
     whole = {**form_fields.ELSEWHERE, "argv": "program", "shell": "program", "params": "program"}.get(whole, whole)
     whole = where_when.place(name) or whole
-    return whole if whole in (*TEXTS, "nvlink_required", "torchrun") else ""
+    return whole if whole in (*TEXTS, "nvlink_required", "torchrun", "replaces") else ""

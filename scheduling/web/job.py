@@ -50,6 +50,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
             now=moment,
             start_by=row.start_by,
             alone=any(reason["code"] in ALONE for reason in found["reasons"]),
+            started=bool(found["attempt"]),
         ),
         "timeline": [{**e, "word": e["type"].replace("_", " "), "parts": list(parts(e["message"]))} for e in timeline],
         "attempts": list(reversed(runs)),
@@ -60,6 +61,8 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
         "asked": _asked(actor, one["id"]) if refused else [],
         "lost": lost_in_all(one["lost_work"]),
         "goes_on": goes_on(one),
+        "instead_of": queries.in_place_of(row),
+        "replaced_by": queries.replaced_by(row),
         "at_stake": at_stake(one, timeline, moment) if one["can"]["cancel"] else "",
     }
     return render(request, "job.html", context)

@@ -60,7 +60,7 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
         "faults": [_fault(str(e["field"]), said(str(e["message"]))) for e in job["errors"]],
         "waiting": job["state"] in (JobState.QUEUED, JobState.HELD),
         "live": job["state"] in LIVE,
-        "can": verbs(JobState(job["state"])),
+        "can": verbs(JobState(job["state"]), started=bool(job["attempt"])),
         "files": came_out(job["artifacts"]),
     }
 
@@ -104,9 +104,10 @@ def _said(value: Any, names: Mapping[str, str]) -> str:
     return ", ".join(_said(v, names) for v in value) if isinstance(value, list) else json.dumps(value)
 
 
-def verbs(state: JobState) -> dict[str, bool]:
-    """What may be done to a job in this state."""
+def verbs(state: JobState, *, started: bool) -> dict[str, bool]:
+    """What may be done to a job in this state; ``started``: it has had GPUs before."""
     return {
+        "change": state in (JobState.QUEUED, JobState.HELD) and not started,
         "cancel": state in sources_of(JobEvent.CANCEL),
         "force": state == JobState.CANCELLING,
         "hold": state in sources_of(JobEvent.HOLD),
@@ -140,9 +141,15 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
         JobState.PREEMPTING: job["reasons"][0]["message"] if job["reasons"] else "",
         JobState.CANCELLING: job["reasons"][0]["message"] if job["reasons"] else "",
         JobState.TIMED_OUT: f"Stopped after {ran}, at the end of its time limit of {limit(job['max_duration'])}.",
-        JobState.CANCELLED: f"Cancelled after running for {ran}." if ran else "Cancelled before it started.",
+        JobState.CANCELLED: _cancelled(job, ran),
         JobState.REJECTED: f"Refused for {amount(len(job['errors']), 'reason')}; nothing ran.",
     }[state]
+
+
+def _cancelled(job: Mapping[str, Any], ran: str) -> str:
+    if job["replaced_by"]:
+        return "Cancelled before it started: another job took its place."
+    return f"Cancelled after running for {ran}." if ran else "Cancelled before it started."
 
 
 def _which(job: Mapping[str, Any]) -> str:

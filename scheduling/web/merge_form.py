@@ -126,7 +126,7 @@ def place(name: str, rows: Sequence[int] = ()) -> str:
         return f"models.{rows[int(number)]}" if number.isdigit() and int(number) < len(rows) else "models"
     name = ELSEWHERE.get(name, name).removeprefix("params.")
     name = where_when.place(name) or name
-    return name if name in (*TEXTS, "models", "weights", "nvlink_required") else ""
+    return name if name in (*TEXTS, "models", "weights", "nvlink_required", "replaces") else ""
 
 
 def _listed(value: Any) -> tuple[str, ...]:

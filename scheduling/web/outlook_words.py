@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from scheduling.core.words import duration_in_words
 from scheduling.services.outlook import Foretold, Span
+from scheduling.services.replacing import FIELD
 from scheduling.services.whatif import Change, Planned, changes
 from scheduling.store.clock import from_ms
 from scheduling.web.job_words import cause
@@ -43,13 +44,15 @@ def foretold(
     now: datetime,
     start_by: datetime | None = None,
     alone: bool = False,
+    started: bool = False,
 ) -> dict[str, Any] | None:
     """The outlook of a waiting job as its page tells it; None when there is none. ``names``: of the jobs in its way,
     as far as the reader may know of them. ``start_by``: when it leaves the queue. ``alone``: none runs beside which
-    it is to run."""
+    it is to run. ``started``: it has had GPUs before, so a changed one can't take its place."""
     if found is None:
         return None
     as_of = now if found.start is None else found.start.as_of
+    again = {"from": job} if started else {"from": job, FIELD: job}
     return {
         "when": when(found.start),
         "place": _place(found),
@@ -62,7 +65,7 @@ def foretold(
         "left": "has" if len(found.in_the_way) == 1 else "have",
         "known": [{"id": each, "name": names[each]} for each in found.in_the_way if each in names],
         "unknown": sum(1 for each in found.in_the_way if each not in names),
-        "helps": [_help(each, as_of, again=job) for each in changes(found.alternatives, as_of)],
+        "helps": [_help(each, as_of, again=again) for each in changes(found.alternatives, as_of)],
         "nothing": _nothing(found),
     }
 
@@ -154,10 +157,10 @@ def _is_kept_past_its_time(found: Foretold) -> bool:
     return bool(until) and found.start is not None and found.start.at > from_ms(until[0])
 
 
-def _help(each: Change, as_of: datetime, *, again: str = "") -> dict[str, Any]:
+def _help(each: Change, as_of: datetime, *, again: Mapping[str, str] | None = None) -> dict[str, Any]:
     """A change as a sentence, with the form that has it filled in where the form has its fields."""
     fields = {name: _typed(name, value) for name, value in _by_nodes(each.fields).items()}
-    link = f"{reverse('submit')}?{urlencode({'from': again, **fields})}" if again and fields else ""
+    link = f"{reverse('submit')}?{urlencode({**again, **fields})}" if again and fields else ""
     wait = each.starts_at - as_of
     start = f"in {_minutes(wait)} at the soonest" if wait > timedelta() else "now"
     return {"sentence": f"{_upper(_with(each.change))} it would start {start}.", "link": link}
@@ -215,8 +218,19 @@ def planned(found: Planned, names: Mapping[str, str]) -> dict[str, Any]:
         "causes": [cause(each, names) for each in found.reasons],
         "helps": [_help(each, found.as_of) for each in found.alternatives],
         "effects": _effects(found.share),
+        "in_place_of": _in_place_of(found),
         "as_of": found.as_of,
     }
+
+
+def _in_place_of(found: Planned) -> str:
+    """Whose place it would take, and whether it is that place; "" for nobody's."""
+    instead = found.in_place_of
+    if instead is None or found.verdict == "never":
+        return ""
+    if instead.new_place:
+        return f"{instead.name} would be cancelled for it, and it would stand at a new place: {instead.new_place}."
+    return f"{instead.name} would be cancelled for it, and it would stand at its place in the queue."
 
 
 def _verdict(found: Planned) -> str:

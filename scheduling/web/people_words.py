@@ -27,6 +27,7 @@ LABELS = {
     "with": "Run beside",
     "not_before": "Earliest start",
     "start_by": "Latest start",
+    "replaces": "In place of",
 }
 # Of a command; many of these names are words of every language, so they are not looked for in sentences.
 OF_COMMAND = {
@@ -50,6 +51,7 @@ INSIDE = {
     "allow_span": "spreading over nodes",
     "max_wait_for_level": "the time to hold out",
     "out_dtype": "the type it is stored as",
+    "replaces": "taking a place",
 }
 _PLAIN = {"with"}  # also a word of every language
 _NAMES = "|".join(sorted((name for name in LABELS if name not in _PLAIN), key=len, reverse=True))

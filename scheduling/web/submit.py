@@ -14,12 +14,12 @@ from django.urls import reverse
 
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.services import jobs as verbs
-from scheduling.services import levels, now, whatif
+from scheduling.services import levels, now, replacing, whatif
 from scheduling.services.jobs import Accepted, KeyConflict
 from scheduling.services.whatif import Planned
 from scheduling.store.queries import known, pages, pool
 from scheduling.store.queries.access import Actor
-from scheduling.web import command_form, merge_form, rule_lines, where_when
+from scheduling.web import command_form, in_place, merge_form, rule_lines, where_when
 from scheduling.web.access import posted, signed_in
 from scheduling.web.command_words import READINGS
 from scheduling.web.form_fields import rest_rows
@@ -40,18 +40,18 @@ def submit(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> H
     if request.method != "POST":
         return _first(request, actor, kind)
     form = FORMS[kind]
-    values = form.posted(request.POST)
+    values, instead = form.posted(request.POST), in_place.posted(request.POST)
     key = request.POST.get("key", "")[:MAX_KEY] or str(uuid4())
-    body, unread = form.body_of(values), form.faults(values)
+    body, unread = {**form.body_of(values), **instead.body}, form.faults(values)
     if unread:  # there is no whole body to submit; what else is wrong is told with it
         wrong = form.refused(values, _with_others(unread, verbs.check(body, actor, now())[2], form))
-        return _form(request, actor, wrong, kind, key=key, status=422)
+        return _form(request, actor, wrong, kind, instead, key=key, status=422)
     result = verbs.submit(body, actor, now(), key=f"form:{key}")
     if isinstance(result, Accepted):
         return redirect("job", job_id=result.job_id)
     if isinstance(result, KeyConflict):
-        return _form(request, actor, values, kind, sent_before=result.job_id)
-    return _form(request, actor, form.refused(values, result.errors), kind, key=key, status=422)
+        return _form(request, actor, values, kind, instead, sent_before=result.job_id)
+    return _form(request, actor, form.refused(values, result.errors), kind, instead, key=key, status=422)
 
 
 @posted
@@ -60,17 +60,18 @@ def plan(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> Htt
     """What would happen if the form were submitted as it is: the panel alone for a script, else the form with it."""
     form = FORMS[kind]
     values, key = form.posted(request.POST), request.POST.get("key", "")[:MAX_KEY]
-    found = whatif.plan(form.body_of(values), actor, now())
+    instead = in_place.posted(request.POST)
+    found = whatif.plan({**form.body_of(values), **instead.body}, actor, now())
     unread = form.faults(values)
     if isinstance(found, Planned) and not unread:
         context: dict[str, object] = {"plan": planned(found, known.names(actor, jobs_in(found.reasons)))}
         if not request.htmx:  # type: ignore[attr-defined]
-            return _form(request, actor, values, kind, key=key, more=context)
+            return _form(request, actor, values, kind, instead, key=key, more=context)
         return render(request, "parts/plan.html", context)
     errors = () if isinstance(found, Planned) else found.errors
     wrong = form.refused(values, _with_others(unread, errors, form))
     if not request.htmx:  # type: ignore[attr-defined]
-        return _form(request, actor, wrong, kind, key=key, status=422)
+        return _form(request, actor, wrong, kind, instead, key=key, status=422)
     faults = [{"message": message} for messages in wrong.errors.values() for message in messages]
     return render(request, "parts/plan.html", {"faults": faults})
 
@@ -95,10 +96,13 @@ def _first(request: HttpRequest, actor: Actor, kind: str) -> HttpResponse:
     form = FORMS[kind]
     if body is None:
         project = next(iter(actor.projects), "")
-        return _form(request, actor, form.empty(project=project, preset=request.GET.get("preset", "")), kind)
+        values = form.empty(project=project, preset=request.GET.get("preset", ""))
+        return _form(request, actor, values, kind, in_place.InPlace())
     if body.get("kind") != kind and body.get("kind") in ADDRESSES:
         return redirect(f"{reverse(ADDRESSES[str(body['kind'])])}?{request.GET.urlencode()}")
-    return _form(request, actor, form.again({**body, **changed_by(request.GET)}), kind)
+    instead = in_place.of_address(request.GET, body)
+    asked = {name: value for name, value in body.items() if name != replacing.FIELD}
+    return _form(request, actor, form.again({**asked, **changed_by(request.GET)}), kind, instead)
 
 
 def _form(
@@ -106,6 +110,7 @@ def _form(
     actor: Actor,
     values: Any,
     kind: str,
+    instead: in_place.InPlace,
     *,
     key: str = "",
     status: int = 200,
@@ -125,6 +130,7 @@ def _form(
         "rest_rows": rest_rows(values.rest),
         "key": key or str(uuid4()),
         "sent_before": sent_before,
+        "in_place": in_place.shown(instead, actor),
         "here": ADDRESSES[kind],
         "kind": kind,
         "projects": pages.project_names(actor),

@@ -12,6 +12,7 @@ from django.conf import settings
 from drf_spectacular.generators import SchemaGenerator
 
 from scheduling.api.shapes.params import EXAMPLES, PARAMETERS
+from scheduling.models import Job
 from tests import builders as b
 from tests.api.calls import world
 from workers.catalog import KINDS, MERGE_COMMON, STRATEGIES, check_params
@@ -83,6 +84,9 @@ def test_every_example_is_accepted(name):
     for place, model in enumerate(("digits-0-4", "digits-5-9"), start=10):
         b.model(w.who["alice"], model, place)
     b.artifact(w.who["alice"], "my-code", {"train.py": b"", "eval.py": b""}, kind="output")
+    if "replaces" in EXAMPLES[name]:
+        waits = b.submitted(w.who["alice"], b.command_body())
+        Job.objects.filter(pk=waits).update(id=EXAMPLES[name]["replaces"])
     answer = w.alice.post("jobs/", EXAMPLES[name])
     assert answer.status_code == 201, answer.content
 

@@ -62,4 +62,5 @@ def everything():
     refused = jobs.submit({**b.merge_body(models), "gpu_count": 99, "name": "refused"}, alice, now())
     pages = {"done": done.job, "broken": broken.job, "running": running.job, "waiting": waiting[-1], "held": held,
              "refused": refused.job_id}  # fmt: skip
-    return {**{k: f"/jobs/{v}/" for k, v in pages.items()}, "artifact": f"/artifacts/{made}/"}
+    change = f"/jobs/new/?from={held}&replaces={held}"
+    return {**{k: f"/jobs/{v}/" for k, v in pages.items()}, "artifact": f"/artifacts/{made}/", "change": change}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.checker.evidence import Evidence
-from tests.checker.lawful import EPOCH, History, began_earlier, given_up, lost_and_found, one_job
+from tests.checker.lawful import EPOCH, History, began_earlier, given_up, lost_and_found, one_job, replacing
 
 
 def two_attempts_at_once() -> Evidence:
@@ -70,6 +70,40 @@ def submitted_anew_after_a_loss() -> Evidence:
     history, *_ = lost_and_found()
     history.find("job", "id", "a")["submitted_at"] = EPOCH + 90
     return history.evidence(200)
+
+
+def replaced_after_its_start() -> Evidence:
+    history = History()
+    gpus = history.node("n1", gpus=1)
+    grant = history.grant(history.job("a", 5), 10, *gpus)
+    history.run(grant, 12, 49)
+    history.finish(grant, 50, "PREEMPTED", why="preempt")
+    history.replace("a", "b", 60)
+    return history.evidence()
+
+
+def replaced_by_two() -> Evidence:
+    history = replacing()
+    history.job("c", 30, replaces="a", submitted_at=EPOCH + 5)
+    history.change(history.last("submitted"), data={"replaces": "a", "since": "1970-01-12T13:46:45+00:00"})
+    return history.evidence()
+
+
+def replaced_by_a_job_that_is_not_there() -> Evidence:
+    history = replacing()
+    history.rows["job"] = [row for row in history.rows["job"] if row["id"] == "a"]
+    history.truth.clear()
+    return history.evidence()
+
+
+def replaced_by_a_larger_one_at_the_same_place() -> Evidence:
+    return replacing(gpus=2).evidence()
+
+
+def a_place_that_nobody_had() -> Evidence:
+    history = replacing(submitted_at=EPOCH + 1)
+    history.change(history.last("submitted"), data={"since": "1970-01-12T13:46:41+00:00"})
+    return history.evidence()
 
 
 def gone_again_without_a_pause() -> Evidence:
@@ -233,6 +267,11 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("I8", an_acknowledged_job_is_gone),
     ("I8", one_key_made_two_jobs),
     ("I18", submitted_anew_after_a_loss),
+    ("I18", replaced_after_its_start),
+    ("I18", replaced_by_two),
+    ("I18", replaced_by_a_job_that_is_not_there),
+    ("I18", replaced_by_a_larger_one_at_the_same_place),
+    ("I18", a_place_that_nobody_had),
     ("I19", gone_again_without_a_pause),
     ("I19", evicted_again_and_again),
     ("I20", resumed_from_nothing),

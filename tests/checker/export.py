@@ -22,7 +22,7 @@ QUERIES = {
     " u.username AS user_name, j.gpu_count, j.node_count, j.gpus_per_node, j.remainder, j.gpu_memory_min_mib,"
     " j.nvlink_required, j.nvlink_exclusive, j.affinity, j.topology, j.not_before, j.max_duration_s, j.submitted_at,"
     " j.ended_at, j.eligible_at, j.epoch, j.attempt_number, j.preempted, j.preempt_count, j.infra_failures,"
-    " j.app_failures, j.avoid, j.preemptible"
+    " j.app_failures, j.avoid, j.preemptible, j.replaces_id AS replaces"
     " FROM scheduling_job j LEFT JOIN scheduling_queue q ON q.id = j.queue_id"
     " LEFT JOIN scheduling_level l ON l.id = j.level_id LEFT JOIN scheduling_project p ON p.id = j.project_id"
     " LEFT JOIN auth_user u ON u.id = j.user_id ORDER BY j.submitted_at, j.id",
@@ -49,7 +49,7 @@ QUERIES = {
     " JOIN scheduling_queue w ON w.id = v.queue_id ORDER BY r.id",
     "scheduler": "SELECT holder, epoch, last_tick_at FROM scheduling_schedulerstate",
 }  # fmt: skip
-IDS = {"attempt", "job", "artifact", "resume"}
+IDS = {"attempt", "job", "artifact", "resume", "replaces"}
 INSTANTS = {"at", "start", "end", "deadline"}
 DOCUMENTS = {"data", "affinity", "topology", "avoid", "files", "gpus"}
 TRUTHS = {

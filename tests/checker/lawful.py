@@ -75,12 +75,22 @@ class History:
             "affinity": [], "topology": {}, "not_before": None, "max_duration_s": 3600, "submitted_at": EPOCH + at,
             "ended_at": None, "eligible_at": None, "epoch": 0, "attempt_number": 0, "preempted": False,
             "preempt_count": 0, "infra_failures": 0, "app_failures": 0, "avoid": {},
-            "preemptible": True,
+            "preemptible": True, "replaces": None,
         }  # fmt: skip
         self.row("job", **{**row, **more})
         self.truth.append({"event": "acknowledged", "at": at + 1000, "wall": EPOCH + at, "job": name, "epoch": 0,
                            "pid": 1, "user": "alice", "key": f"key-{name}"})  # fmt: skip
         return name
+
+    def replace(self, old: str, new: str, at: float, **more: Any) -> str:
+        """The new job was submitted in the place of the old one."""
+        row = self.find("job", "id", old)
+        self.step(at, "cancelled", old, "CANCELLED", actor="user alice", data={"replaced_by": new})
+        since = row["submitted_at"]
+        told = {"replaces": old, "since": datetime.fromtimestamp(since, UTC).isoformat()}
+        self.job(new, at, **{"submitted_at": since, "replaces": old, **more})
+        self.change(self.last("submitted"), data=told)
+        return new
 
     def step(self, at: float, kind: str, job: str, to: str, **more: Any) -> None:
         """The job is in the state, by an event that says so."""
@@ -259,6 +269,14 @@ def given_up(restarts: int = 2, *, reaches: int = 7) -> tuple[History, tuple[str
                       data={"step": reaches, "total": 9})  # fmt: skip
         history.finish(grant, at + 60, "PREEMPTED", why="preempt")
     return history, saved
+
+
+def replacing(**wishes: Any) -> History:
+    """A job that waited since 5, and the one that took its place at 20."""
+    history = History()
+    history.node("n1", gpus=1)
+    history.replace(history.job("a", 5), "b", 20, **wishes)
+    return history
 
 
 def began_earlier(history: History, at: float = 400) -> Evidence:

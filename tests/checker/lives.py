@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from tests.checker.evidence import ENDED, QUEUED, Event, Evidence, Process, Run, Violation
+from tests.checker.replaced import since
 
 # As published in the README's picture; written down here once more, so that a wrong table can't excuse itself.
 EDGES = {
@@ -136,7 +137,8 @@ def an_acknowledged_submission_is_one_job(e: Evidence) -> Iterator[Violation]:
 
 
 def a_requeued_job_keeps_its_place(e: Evidence) -> Iterator[Violation]:
-    """Queue, level, size and submission are as they were submitted; only failures use up retries."""
+    """Queue, level, size and submission are as they were submitted, or as those of the job whose place it took; only
+    failures use up retries."""
     for job, steps in e.steps.items():
         row, first = e.jobs.get(job), steps[0]
         if row is None or first.type != "submitted":
@@ -145,8 +147,8 @@ def a_requeued_job_keeps_its_place(e: Evidence) -> Iterator[Violation]:
         lost, preempted = (sum(run.outcome == o for run in ended) for o in ("LOST", "PREEMPTED"))
         failed = sum(run.outcome in ("FAILED", "OOM") for run in ended)
         facts = [
-            ("was submitted", f"{first.at:.3f}", f"{row['submitted_at']:.3f}"),
-            ("was submitted", first.message, f"submitted to {row['queue']} at {row['level']}"),
+            ("was submitted", f"{since(first):.3f}", f"{row['submitted_at']:.3f}"),
+            ("was submitted", first.message.partition(";")[0], f"submitted to {row['queue']} at {row['level']}"),
             ("asked for GPUs", str(first.data["gpus"]), str(row["gpu_count"])),
         ]
         facts += [("failed, of its own", f"{failed} at most", str(row["app_failures"]))] * (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.checker import devices, evictions, fences, health, ledgers, lives, loops, stored, turns
+from tests.checker import devices, evictions, fences, health, ledgers, lives, loops, replaced, stored, turns
 from tests.checker.evidence import Evidence, Violation
 
 Decides = Callable[[Evidence], Iterator[Violation]]
@@ -26,6 +26,7 @@ DECIDED: dict[Decides, str] = {
     evictions.no_eviction_is_in_vain: "I15",
     evictions.freed_gpus_go_to_whom_they_were_freed_for: "I17",
     lives.a_requeued_job_keeps_its_place: "I18",
+    replaced.a_job_gives_way_to_one_and_before_it_ever_started: "I18",
     loops.nothing_goes_round_in_circles: "I19",
     stored.what_is_visible_is_whole: "I20",
     stored.a_job_resumes_where_it_was_saved: "I20",

@@ -21,6 +21,7 @@ from tests.checker.lawful import (
     checkpoint_given_up,
     lost_and_found,
     one_job,
+    replacing,
     two_nodes,
 )
 from tests.checker.table import DECIDED, NOT_DECIDED
@@ -62,6 +63,7 @@ LAWFUL = {
     "an eviction": lambda: broken_pool.an_eviction().evidence(120),
     "a checkpoint given up": checkpoint_given_up,
     "a damaged checkpoint": checkpoint_damaged,
+    "a job in another's place": lambda: replacing().evidence(),
     "a failing GPU": broken_pool.a_gpu_that_failed_and_was_tested,
 }
 

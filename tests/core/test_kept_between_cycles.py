@@ -216,3 +216,11 @@ def test_a_job_that_waits_for_its_victims_avoids_nothing_once_it_can_go_nowhere_
     assert scheduler.cycle(NOW).nominations
     scheduler.use(placeable(scheduler.pool, unreachable=frozenset(["n1"])))
     assert list(places_of(scheduler.cycle(NOW + 1000))) == ["critical"]
+
+
+def test_a_job_that_takes_an_older_ones_place_never_leaves_a_cycle_out():
+    # Nothing is free, and a job submitted now changes nothing; one that has aged is owed a reservation (D29).
+    scheduler = Scheduler(full(job("first")))
+    scheduler.cycle(NOW)
+    assert not scheduler.submit(job("new", at=NOW / 1000))
+    assert scheduler.submit(job("old", at=NOW / 1000 - 1))

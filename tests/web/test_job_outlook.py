@@ -366,7 +366,8 @@ def test_the_page_shows_a_plan_of_every_kind_of_change():
     fields = [{"gpu_count": 2}, {"max_duration": 600}, {"gpu_memory_min": "81920MiB"},
               {"nvlink_required": False, "nvlink_exclusive": False}, {"required_level": None},
               {"gpu_count": 12, "node_count": 1, "gpus_per_node": 8}]  # fmt: skip
-    told = [outlook_words._help(whatif.Change("a change", b.NOON, each), b.NOON, again="j") for each in fields]
+    changes = [whatif.Change("a change", b.NOON, each) for each in fields]
+    told = [outlook_words._help(change, b.NOON, again={"from": "j"}) for change in changes]
     assert [bool(each["link"]) for each in told] == [True, True, True, True, True, False]
 
 

@@ -70,6 +70,12 @@ class JobRequest(WithGroup):
     retries = serializers.IntegerField(required=False)
     preemptible = serializers.BooleanField(required=False)
     params = ParamsField(required=False)
+    replaces = serializers.UUIDField(
+        required=False, allow_null=True,
+        help_text="A waiting job that never had GPUs and that one may cancel: it is cancelled and this one stands in "
+        "its place in the queue, if it has the same owner, project, queue and priority and asks for no more GPUs and "
+        "no longer a time; else at a new place. It is refused, and nothing is cancelled, when that job has started.",
+    )  # fmt: skip
     plan_token = serializers.CharField(
         required=False, help_text="Of a plan of this body: 409 plan_changed if something else would happen by now."
     )
@@ -219,7 +225,9 @@ class JobShape(WithGroup):
     preemptible = serializers.BooleanField()
     purpose = serializers.CharField(allow_null=True)
     params = serializers.JSONField()
-    submitted_at = serializers.DateTimeField()
+    submitted_at = serializers.DateTimeField(
+        help_text="What its place and its age count from: that of the job that it replaces, where it keeps the place."
+    )
     started_at = serializers.DateTimeField(allow_null=True, help_text="Of its first attempt.")
     attempt_started_at = serializers.DateTimeField(allow_null=True, help_text="Of its newest attempt.")
     run_s = serializers.FloatField(help_text="Seconds that its attempts have run in all, without the waits between.")
@@ -230,6 +238,12 @@ class JobShape(WithGroup):
     preempted = serializers.BooleanField(help_text="It was stopped before its end, to make way or to move, and waits.")
     preempt_count = serializers.IntegerField(help_text="How often it made way for another job; moves don't count.")
     retry_of = serializers.UUIDField(allow_null=True, help_text="The ended job that it does again.")
+    replaces = serializers.UUIDField(
+        allow_null=True, help_text="The job whose place it took; null also for one of another project."
+    )
+    replaced_by = serializers.UUIDField(
+        allow_null=True, help_text="The job that took its place; null also for one of another project."
+    )
     attempt = serializers.IntegerField()
     progress = ProgressShape(allow_null=True)
     transfer = TransferShape(allow_null=True)

@@ -133,4 +133,8 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
         "kind": "command", "project": "alpha", "node_count": 2, "gpus_per_node": 2, "max_duration": "8h",
         "params": {"argv": ["train.py"], "files": "my-code", "torchrun": True, "nproc": 2},
     },
+    "In the place of a waiting job": {
+        "kind": "command", "name": "train", "project": "alpha", "gpu_count": 1, "max_duration": "4h",
+        "params": {"argv": ["python", "train.py"]}, "replaces": "6f1c2d9e-3a5b-4f60-9d0e-2b7c8a914e53",
+    },
 }  # fmt: skip

@@ -36,6 +36,15 @@ class ShareEffectShape(serializers.Serializer[Any]):
     user = LedgerEffectShape()
 
 
+class InPlaceOfShape(serializers.Serializer[Any]):
+    """The waiting job that would be cancelled for it."""
+
+    job = serializers.UUIDField()
+    name = serializers.CharField()
+    keeps_place = serializers.BooleanField(help_text="Whether the plan is for that job's own place in the queue.")
+    new_place_because = serializers.CharField(allow_null=True, help_text="Why not; null when it keeps the place.")
+
+
 class PlanShape(serializers.Serializer[Any]):
     """What the next pass of the scheduler would do with the job."""
 
@@ -48,6 +57,7 @@ class PlanShape(serializers.Serializer[Any]):
     share = ShareEffectShape(allow_null=True)
     reasons = ReasonShape(many=True)
     alternatives = ChangeShape(many=True)
+    replaces = InPlaceOfShape(allow_null=True, help_text="Null for a body without it.")
     plan_token = serializers.CharField(
         allow_null=True,
         help_text="Submit with it, and the job is refused with 409 if another verdict or other victims have come of "

@@ -1,4 +1,4 @@
-"""What a user does to a job: submit, have it refused, cancel, hold, release, retry."""
+"""What a user does to a job: submit, have it refused, cancel, hold, release, retry, replace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.models import Artifact, Attempt, IdempotencyKey, Job, Level, Project
 from scheduling.models.jobs import ENDED
 from scheduling.store import journal
-from scheduling.store.commit import resuming
+from scheduling.store.commit import replacing, resuming
 from scheduling.store.commit.attempts import End, ask_to_stop, end
 from scheduling.store.commit.parts import release_unclaimed
 from scheduling.store.commit.transitions import lock_job, step
@@ -43,41 +43,63 @@ class Key:
     body_sha256: str
 
 
-def create(fields: dict[str, Any], *, user_id: int, key: Key | None, now: datetime, actor: str) -> Created:
+def create(
+    fields: dict[str, Any],
+    *,
+    user_id: int,
+    key: Key | None,
+    now: datetime,
+    actor: str,
+    replaces: replacing.Replaces | None = None,
+) -> Created | None:
     """A QUEUED job with its event, and its key row, in one transaction; or the job that the key made before.
 
-    ``fields`` are columns of :class:`Job`, with ``project``, ``queue`` and ``level`` by name.
+    ``fields`` are columns of :class:`Job`, with ``project``, ``queue`` and ``level`` by name. The job that it
+    ``replaces`` is cancelled; when that has started or ended meanwhile, nothing is written: None.
     """
-    if key is not None and (earlier := _made_by(user_id, key)) is not None:
+    if key is not None and (earlier := made_by(user_id, key)) is not None:
         return earlier
     try:
         with transaction.atomic():
-            project = Project.objects.get(name=fields.pop("project"))
-            level = Level.objects.select_related("queue").get(queue__name=fields.pop("queue"), name=fields.pop("level"))
-            job = Job.objects.create(
-                state=JobState.QUEUED, project=project, user_id=user_id, queue=level.queue, level=level,
-                submitted_at=now, **fields,
-            )  # fmt: skip
-            if key is not None:
-                IdempotencyKey.objects.create(
-                    user_id=user_id, key=key.value, body_sha256=key.body_sha256, job=job, created_at=now
-                )
-            journal.write(
-                [
-                    journal.Note(
-                        "submitted", "job", str(job.pk), actor=actor, version=1, project=project.name,
-                        message=f"submitted to {level.queue.name} at {level.name}{_again(job)}",
-                        data={"to": "QUEUED", "gpus": job.gpu_count, "purpose": job.purpose},
-                    )
-                ],
-                now,
-            )  # fmt: skip
+            original = None if replaces is None else replacing.locked(replaces)
+            if replaces is not None and original is None:
+                return None if key is None else made_by(user_id, key)  # gone for another request with this key?
+            job = _stored(fields, user_id=user_id, key=key, now=now)
+            replaced = None
+            if original is not None and replaces is not None:
+                replaced = replacing.give_way(original, replaces, job, now, actor=actor)
+            journal.write([_submitted(job, replaced, actor=actor)], now)
             return Created(job.pk, fresh=True)
     except IntegrityError:
         # Two requests with one key: the other was first.
-        if key is not None and (earlier := _made_by(user_id, key)) is not None:
+        if key is not None and (earlier := made_by(user_id, key)) is not None:
             return earlier
         raise
+
+
+def _stored(fields: dict[str, Any], *, user_id: int, key: Key | None, now: datetime) -> Job:
+    project = Project.objects.get(name=fields.pop("project"))
+    level = Level.objects.select_related("queue").get(queue__name=fields.pop("queue"), name=fields.pop("level"))
+    job = Job.objects.create(
+        state=JobState.QUEUED, project=project, user_id=user_id, queue=level.queue, level=level, submitted_at=now,
+        **fields,
+    )  # fmt: skip
+    if key is not None:
+        IdempotencyKey.objects.create(
+            user_id=user_id, key=key.value, body_sha256=key.body_sha256, job=job, created_at=now
+        )
+    return job
+
+
+def _submitted(job: Job, replaced: replacing.Told | None, *, actor: str) -> journal.Note:
+    """The first line of the job's timeline."""
+    told = replaced or replacing.Told("", {})
+    where = f"submitted to {job.queue.name} at {job.level.name}" if job.queue and job.level else "submitted"
+    return journal.Note(
+        "submitted", "job", str(job.pk), actor=actor, version=1, project=job.project.name if job.project else "",
+        message=f"{where}{_again(job)}{told.words}",
+        data={"to": "QUEUED", "gpus": job.gpu_count, "purpose": job.purpose, **told.data},
+    )  # fmt: skip
 
 
 def _again(job: Job) -> str:
@@ -104,7 +126,8 @@ def retried(job_id: UUID) -> tuple[Job, UUID | None] | None:
     return job, going.first()
 
 
-def _made_by(user_id: int, key: Key) -> Created | None:
+def made_by(user_id: int, key: Key) -> Created | None:
+    """The job that the key has made, if it has."""
     row = IdempotencyKey.objects.filter(user_id=user_id, key=key.value).first()
     return None if row is None else Created(row.job_id, fresh=False, same_body=row.body_sha256 == key.body_sha256)
 

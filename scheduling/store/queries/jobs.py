@@ -31,6 +31,8 @@ from scheduling.store.queries.shapes import class_name
 from scheduling.store.transfers import under_way
 
 WAITING = (JobState.QUEUED, JobState.HELD)
+# What is told of a job that has taken another's place, or given way to it.
+_OTHERS = Job.objects.only("id", "name", "project", "submitted_at", "replaces")
 
 
 def visible(actor: Actor) -> QuerySet[Job]:
@@ -51,8 +53,27 @@ def full(jobs: QuerySet[Job]) -> QuerySet[Job]:
         Prefetch("nodes", AttemptNode.objects.select_related("node").order_by("rank")),
     )
     return jobs.select_related("resume").prefetch_related(
-        Prefetch("attempts", newest), Prefetch("outputs", JobOutput.objects.select_related("artifact"))
-    )
+        Prefetch("attempts", newest), Prefetch("outputs", JobOutput.objects.select_related("artifact")),
+        Prefetch("replaces", _OTHERS), Prefetch("replaced_by", _OTHERS),
+    )  # fmt: skip
+
+
+def replaced_by(job: Job) -> Job | None:
+    """The job of the same project that has taken this one's place; of another project nobody here need know."""
+    return _of_its_project(job, getattr(job, "replaced_by", None))
+
+
+def in_place_of(job: Job) -> Job | None:
+    """The job of the same project that has given way to this one."""
+    return _of_its_project(job, job.replaces)
+
+
+def _of_its_project(job: Job, other: Job | None) -> Job | None:
+    return other if other is not None and other.project_id == job.project_id else None
+
+
+def _id_of(job: Job | None) -> str | None:
+    return None if job is None else str(job.pk)
 
 
 def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime | None = None) -> dict[str, Any]:
@@ -90,6 +111,8 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "preempted": job.preempted,
         "preempt_count": job.preempt_count,
         "retry_of": str(job.retry_of_id) if job.retry_of_id else None,
+        "replaces": _id_of(in_place_of(job)),
+        "replaced_by": _id_of(replaced_by(job)),
         "attempt": job.attempt_number,
         "progress": _progress(job),
         "transfer": under_way(list(last.nodes.all()), now) if last else None,

@@ -1,0 +1,75 @@
+"""Which waiting job is to give way to a new one, may it, and does the new one keep its place in the queue?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduling.core.fields import shown
+from scheduling.core.lifecycle import LIVE, JobState
+from scheduling.core.naming import is_job_id
+from scheduling.core.resources import Submission
+from scheduling.core.words import duration_in_words
+from scheduling.store.commit.replacing import is_replaceable
+from scheduling.store.queries import jobs as queries
+from scheduling.store.queries.access import Actor
+
+FIELD = "replaces"
+OR_NOT = "submit it without replaces to have it beside what there is"
+
+
+def find(value: Any, actor: Actor) -> tuple[Any, tuple[dict[str, Any], ...]]:
+    """(the row of the job that ``replaces`` names, errors): none of either where it names none.
+
+    Whom the actor may cancel he may replace: the jobs of his projects that wait and never had GPUs.
+    """
+    if not is_job_id(value):
+        return None, ()  # it names none, or what it is has been refused as no id
+    row = queries.one(actor, value)
+    if row is None:
+        wrong = f"there is no job {shown(value)} that you may replace: give the id of a waiting job, or {OR_NOT}"
+        return None, (_refusal("unknown_job", wrong),)
+    if not is_replaceable(row):
+        return None, (_too_late(row),)
+    return row, ()
+
+
+def _too_late(row: Any) -> dict[str, Any]:
+    """Why a job that there is can't be replaced, and what to do."""
+    state = JobState(row.state)
+    if (by := queries.replaced_by(row)) is not None:
+        message = f"job {row.pk} was already replaced by {by.name} (job {by.pk}): replace that one, or {OR_NOT}"
+        return _refusal("already_replaced", message, str(by.pk))
+    if state is JobState.REJECTED:
+        return _refusal("not_waiting", f"job {row.pk} was refused and has no place in the queue; {OR_NOT}")
+    if row.attempt_number:
+        if state in LIVE:
+            now, to_do = "has started", "cancel it first if its work may be lost"
+        elif row.is_terminal:
+            now, to_do = f"has run and is {state.value}", "there is nothing to take the place of"
+        else:
+            now, to_do = f"has run before and is {state.value} again", "cancel it yourself if its work may be lost"
+        return _refusal("already_started", f"job {row.pk} {now}: {to_do}; {OR_NOT}")
+    return _refusal("not_waiting", f"job {row.pk} is {state.value} and waits no more; {OR_NOT}")
+
+
+def _refusal(code: str, message: str, limit: str | None = None) -> dict[str, Any]:
+    return {"field": FIELD, "code": code, "message": message, "limit": limit}
+
+
+def new_place(row: Any, submission: Submission, actor: Actor) -> str:
+    """Why the new job can't stand where the one of the row stands; "" when it does, as nobody behind is worse off."""
+    request = submission.request
+    if submission.project != row.project.name:
+        return "it belongs to another project"
+    if actor.user_id != row.user_id:
+        return f"the place was {row.user.get_username()}'s"
+    if submission.queue != row.queue.name:
+        return f"it goes to another queue than {row.queue.name}"
+    if submission.level != row.level.name:
+        return f"it has another priority than {row.level.name}"
+    if request.gpu_count > row.gpu_count:
+        return f"it asks for {request.gpu_count} GPUs instead of {row.gpu_count}"
+    if request.max_duration_s > row.max_duration_s:
+        was, is_ = duration_in_words(row.max_duration_s), duration_in_words(request.max_duration_s)
+        return f"it asks for {is_} instead of {was}"
+    return ""

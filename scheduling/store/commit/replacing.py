@@ -1,0 +1,64 @@
+"""A new job takes the place of one that waits: the old one is cancelled with the same transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from scheduling.core.lifecycle import JobEvent, JobState
+from scheduling.models import Job
+from scheduling.store.commit.transitions import lock_job, step
+
+REPLACEABLE = (JobState.QUEUED, JobState.HELD)
+
+
+@dataclass(frozen=True, slots=True)
+class Replaces:
+    """Which job gives way, and why its place in the queue can't be kept, in words; "" when it is."""
+
+    job_id: UUID
+    new_place: str = ""
+
+
+class Told(NamedTuple):
+    """What the first event of the new job says of the one that gave way."""
+
+    words: str
+    data: dict[str, Any]
+
+
+def locked(wanted: Replaces) -> Job | None:
+    """The job that is to give way, locked until the transaction ends; None when it is too late for that."""
+    job = lock_job(wanted.job_id)
+    return job if job is not None and is_replaceable(job) else None
+
+
+def is_replaceable(job: Job) -> bool:
+    """Whether the job waits, and never had any GPUs."""
+    return job.state in REPLACEABLE and job.attempt_number == 0
+
+
+def give_way(original: Job, wanted: Replaces, to: Job, now: datetime, *, actor: str) -> Told:
+    """The locked original is CANCELLED, and ``to``, which was just stored, stands in its place or in one of its own.
+
+    Both timelines tell of it, that of the new job by what is returned.
+    """
+    near = to.project_id == original.project_id  # else nobody who reads of the one need know of the other
+    by = actor.removeprefix("user ")
+    name = f"{to.name} (job {to.pk})" if near else "a job of another project"
+    step(
+        original, JobEvent.CANCEL, now, actor=actor, fields={"outcome": "CANCELLED"},
+        message=f"replaced by {name}, as {by} asked; it had not started", data={"replaced_by": str(to.pk)},
+    )  # fmt: skip
+    to.replaces = original
+    if not wanted.new_place:
+        to.submitted_at, to.no_evict_until = original.submitted_at, original.no_evict_until
+    to.save(update_fields=["replaces", "submitted_at", "no_evict_until"])
+    name = f"{original.name} (job {original.pk})" if near else "a job of another project"
+    words = f"; it takes the place of {name} in the queue"
+    if wanted.new_place:
+        words = f"; it replaces {name}, at a new place in the queue: {wanted.new_place}"
+    since = None if wanted.new_place else original.submitted_at.isoformat()
+    return Told(words, {"replaces": str(original.pk), "since": since})
