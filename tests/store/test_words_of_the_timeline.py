@@ -24,8 +24,8 @@ def test_of_a_second_that_has_begun_the_time_before_is_said() -> None:
 @pytest.mark.parametrize(
     ("ran", "words"),
     [
-        (True, "; 59 s on 2 GPUs (0.03 GPU-hours) are lost and given back"),
-        (False, "; it never ran: 59 s on 2 GPUs (0.03 GPU-hours) are given back"),
+        (True, "; 59 s on 2 GPUs (2.0 GPU-minutes) are lost and given back"),
+        (False, "; it never ran: 59 s on 2 GPUs (2.0 GPU-minutes) are given back"),
     ],
 )
 def test_lost_time_is_not_rounded_up_and_is_no_work_of_what_never_ran(ran: bool, words: str) -> None:
