@@ -149,3 +149,12 @@ def test_an_ended_job_is_neither_held_nor_released(state):
     Job.objects.filter(pk=run.job).update(state=state, ended_at=b.NOON)
     moves = [jobs.hold(run.job, run.who["alice"], b.later(1), release=release) for release in (False, True)]
     assert moves == [Moved(state, lawful=False)] * 2
+
+
+def test_who_has_read_the_clock_before_the_grant_cancels_it_all_the_same():
+    run = Run()
+    run.granted()
+    jobs.cancel(run.job, run.who["alice"], b.later(-1))
+    attempt = Attempt.objects.get(job_id=run.job)
+    assert (Job.objects.get(pk=run.job).state, attempt.ended_at) == ("CANCELLED", attempt.granted_at)
+    assert not Allocation.objects.filter(released_at__isnull=True).exists()

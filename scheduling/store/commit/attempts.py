@@ -77,6 +77,7 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
     if attempt is None:
         return None
     job = lock_job(attempt.job_id)
+    now = max(now, attempt.granted_at)  # whoever waited for the lock may have read the clock before the grant
     ended = Attempt.objects.filter(pk=attempt_id, epoch=epoch, ended_at__isnull=True).update(
         ended_at=now, outcome=how.outcome, exit_code=how.exit_code, error=how.error[:4000]
     )
