@@ -46,7 +46,8 @@ class _Worded:
     """What is put into words at its first call, and said again and again: for each kind of database, for each choice of
     columns to be written, and for each number of values."""
 
-    def __init__(self) -> None:
+    def __init__(self, made: Callable[..., QuerySet[Any, Any]]) -> None:
+        self._made = made
         self._known: dict[tuple[str, tuple[str, ...], int], _Words] = {}
 
     def _word(self, columns: tuple[str, ...], *places: Any) -> _Words:
@@ -66,10 +67,6 @@ class Fixed(_Worded):
     """Rows as the database gives them: what is asked for must be texts, whole numbers and fractions, since times, JSON
     and truth values come as each database keeps them."""
 
-    def __init__(self, made: Callable[..., QuerySet[Any, Row]]) -> None:
-        super().__init__()
-        self._made = made
-
     def __call__(self, *values: Any) -> list[Row]:
         """The rows as they are now."""
         here = connections[DEFAULT_DB_ALIAS]
@@ -83,10 +80,6 @@ class Fixed(_Worded):
 
 class FixedValues(_Worded):
     """Rows of any values, as ``values_list`` would give them."""
-
-    def __init__(self, made: Callable[..., QuerySet[Any, Row]]) -> None:
-        super().__init__()
-        self._made = made
 
     def __call__(self, *values: Any) -> list[Row]:
         """The rows as they are now."""
@@ -104,8 +97,7 @@ class FixedObjects(_Worded, Generic[M]):
     """Objects of a model, with those that ``select_related`` names."""
 
     def __init__(self, made: Callable[..., QuerySet[M, M]]) -> None:
-        super().__init__()
-        self._made = made
+        super().__init__(made)  # here for the type of what is read
 
     def __call__(self, *values: Any) -> list[M]:
         """The objects as their rows are now."""
@@ -139,8 +131,8 @@ class FixedUpdate(_Worded):
     """Columns of the rows of a query are written: those that the call names, and ``always`` by their expressions."""
 
     def __init__(self, made: Callable[..., QuerySet[Any, Any]], **always: Any) -> None:
-        super().__init__()
-        self._made, self._always = made, always
+        super().__init__(made)
+        self._always = always
 
     def __call__(self, *values: Any, **columns: Any) -> int:
         """They are written; how many rows it were."""
