@@ -84,6 +84,12 @@ class Outlook:
         """By when the job can have this GPU."""
         return self._changed.get(gpu, self.releases.at[gpu])
 
+    def all_by(self, instant_ms: int) -> list[int]:
+        """The GPUs that the job can have by then, in order."""
+        changed, at = self._changed, self.releases.at
+        found = [gpu for gpu, instant in enumerate(at) if instant <= instant_ms and gpu not in changed]
+        return sorted(found + [gpu for gpu, instant in changed.items() if instant <= instant_ms])
+
     def places(self, view: View, kind: int, need: int) -> tuple[Forecast, list[int]]:
         """By when each place of the kind has ``need`` suitable GPUs for the job."""
         forecast = self.releases.forecast(view, kind, need)

@@ -10,6 +10,7 @@ from scheduling.core.estimate import Estimate, estimate, gets_it_then
 from scheduling.core.explain import Explainer
 from scheduling.core.feasibility import could_hold
 from scheduling.core.ledger import MICRO
+from scheduling.core.naming_then import gpus_then
 from scheduling.core.placement import find
 from scheduling.core.plan import Plan, Reason, Scores
 from scheduling.core.preemption import Choice, choose_victims
@@ -64,10 +65,7 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob, *, over
         cycle.refresh(queued.shape)
         sleeps = job.due_ms > cycle.now_ms
         place, victims = _placed(scheduler, explainer, queued)
-        gpus = place
-        if gpus is None:
-            expected = explainer.starts_by(queued)
-            gpus = [] if expected is None else expected[1]
+        gpus = gpus_then(scheduler, explainer, queued) if place is None else place
         charged = _charged(scheduler, queued, gpus)
         before, after = _scores(scheduler, queued, 0), _scores(scheduler, queued, charged)
         return Preview(
@@ -94,8 +92,7 @@ def decided(
         return preview(scheduler, explainer, job, over_nodes=over_nodes)
     queued, now_ms = scheduler.waiting.by_id.get(job.id), explainer.cycle.now_ms
     if queued is not None:
-        expected = explainer.starts_by(queued)
-        gpus = [] if expected is None else expected[1]
+        gpus = gpus_then(scheduler, explainer, queued)
         charged = _charged(scheduler, queued, gpus)
         return Preview(
             "later",
@@ -145,7 +142,7 @@ def _placed(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> tuple
     if job.due_ms > now_ms:
         expected = explainer.starts_by(queued)
         on_time = expected is not None and expected[0] <= job.due_ms and gets_it_then(scheduler, explainer, queued)
-        place = expected[1] if expected is not None and on_time else None
+        place = gpus_then(scheduler, explainer, queued) if on_time else None
     else:
         place = find(scheduler.room, queued.shape.wanted, pins, span=(now_ms, until_ms))
     if place is None and queued.may_evict and find(scheduler.room, queued.shape.wanted, pins) is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 
 from scheduling.core.claims import Claims, Suited
@@ -139,6 +140,21 @@ class Room:
                 view.sync()
                 view.rewind()
             self.log.clear()
+
+    @contextmanager
+    def as_if_free(self, gpus: list[int]) -> Iterator[None]:
+        """For as long as it lasts these GPUs are free and no others. Nothing else may be taken or given meanwhile."""
+        free, count = self.free, self.free_count
+        then = self.inventory.cells_of_gpus(gpus)
+        other = [then.get(cell, 0) for cell in range(len(free))]
+        differing = [cell for cell, mask in enumerate(other) if mask != free[cell]]
+        self.log += [(cell, free[cell]) for cell in differing]
+        self.free, self.free_count = other, len(gpus)
+        try:
+            yield
+        finally:
+            self.log += [(cell, other[cell]) for cell in differing]
+            self.free, self.free_count = free, count
 
     def view(self, wanted: Wanted, *, wishes: int = 0, memory: int | None = None) -> View:
         """The view for a request with its first ``wishes`` preferred rules, of GPUs of one ``memory`` class or all."""
