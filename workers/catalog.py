@@ -14,7 +14,8 @@ from typing import Any
 from workers.command_params import check_command, command_references
 from workers.param_errors import ParamError as ParamError
 from workers.param_errors import nearest as nearest
-from workers.param_errors import shown, unknown
+from workers.param_errors import unknown
+from workers.said_back import shown
 
 MAX_MODELS = 32
 MIN_SHARD_BYTES = 1_000_000
@@ -57,9 +58,13 @@ MERGE_COMMON = ("strategy", "models", "dtype", "out_dtype", "max_shard_size", "s
 
 def _number(value: Any) -> float | None:
     """``value`` as a finite float; None for anything else (a bool is not a number)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value)
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number beyond any float
+        return None
+    return found if math.isfinite(found) else None
 
 
 def check_merge(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamError]]:
@@ -128,7 +133,7 @@ def _weights(params: Mapping[str, Any], models: int) -> tuple[dict[str, Any], li
     if len(whole) != len(numbers):
         errors.append(ParamError("params.weights", "not_a_number", "weights must be a list of finite numbers"))
     elif models and len(numbers) != models:
-        message = f"{len(numbers)} weights for {models} models: give one weight a model"
+        message = f"weights: {len(numbers)}, models: {models}; give one weight a model"
         errors.append(ParamError("params.weights", "wrong_count", message, models))
     normalize = params.get("normalize", True)
     if not isinstance(normalize, bool):

@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from workers.param_errors import ParamError, shown, unknown
+from workers.param_errors import ParamError, unknown
 from workers.python_words import interpreter
 from workers.reserved_names import reserved
+from workers.said_back import shown
 from workers.secret_words import WHAT_TO_DO, holds_a_secret, names_a_secret, secret_argument
 
 KNOWN = [

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from workers.said_back import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +18,6 @@ class ParamError:
     code: str
     message: str
     limit: Any = None
-
-
-def shown(value: Any) -> str:
-    """The value as whoever sent it wrote it, cut off after 80 characters: null and true, and texts in quotes."""
-    text = repr(value) if isinstance(value, str) else json.dumps(value, default=str)
-    return text[:80]
 
 
 def nearest(word: str, known: tuple[str, ...] | list[str]) -> str:
@@ -37,7 +32,7 @@ def unknown(keys: Iterable[Any], known: list[str], what: str) -> list[ParamError
         ParamError(
             f"params.{str(key)[:80]}",
             "unknown_field",
-            f"a {what} job has no parameter {str(key)[:80]!r}{nearest(str(key), known)}",
+            f"a {what} job has no parameter {shown(str(key))}{nearest(str(key), known)}",
             known,
         )
         for key in keys

@@ -17,6 +17,8 @@ from scheduling.core.units import gb
 from scheduling.core.waiting import Queued
 from scheduling.core.words import RUNGS_IN_WORDS, duration_in_words, gpus_in_words, nodes_in_words
 
+TO_ACT_S = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
@@ -69,10 +71,9 @@ def alternatives(
         return find(room, tried, pins) is not None
 
     shorter = longest_now(room, bookings, wanted, queued.owner[1])
-    if shorter < queued.duration_ms and usable_s(shorter) > 0:
-        limit = usable_s(shorter)
-        most = "at most" if shorter // 1000 == limit else "for example"
-        words = f"a time limit of {most} {duration_in_words(limit)}"
+    limit = usable_s(shorter)
+    if shorter < queued.duration_ms and limit:
+        words = f"a time limit of at most {duration_in_words(limit)}"
         yield Alternative("duration_at_most_s", limit, words, request, limit)
     kinds = changes_that(room, request, lambda changed: starts(changed, queued.job.group), over_nodes=over_nodes)
     for name, value, words, changed in kinds:
@@ -205,7 +206,11 @@ def _gang(request: ResourceRequest, nodes: int, each: int) -> ResourceRequest:
 
 
 def usable_s(longest_ms: int) -> int:
-    """Whole seconds of a duration that still fits: all of them up to an hour, and beyond it rounded down to whole
-    minutes, for people, with a minute to read and act."""
-    seconds = longest_ms // 1000
-    return seconds if seconds <= 3600 else max(3600, (seconds - 60) // 60 * 60)
+    """The time limit to advise, in seconds, where so long a duration fits now; 0 for none.
+
+    What fits shrinks with every second: a minute is left to read, to act and to be decided on. The rest is rounded
+    down, to ten seconds and from an hour on to minutes, so that the advice is not another at every look.
+    """
+    seconds = longest_ms // 1000 - TO_ACT_S
+    step = 60 if seconds >= 3600 else 10
+    return max(0, seconds // step * step)

@@ -22,6 +22,7 @@ from scheduling.core.helping import helps
 from scheduling.core.in_hand import asleep, nominated, starting_soon
 from scheduling.core.obstacles import closed, closed_too, kept_away, kept_away_too
 from scheduling.core.ordering import RankKey, rank_key
+from scheduling.core.out_of_service import out_of_service
 from scheduling.core.partners import WaitsFor, left_alone, no_partner, waits_for
 from scheduling.core.placement import find, is_out_of_question
 from scheduling.core.plan import Hold, Reason
@@ -235,7 +236,8 @@ class Explainer:
                 ("need", request.gpu_count), ("healthy", most), ("installed", self._most(request, healthy=False)),
             )  # fmt: skip
             message = (
-                f"The pool has {words}, but too few of them are healthy and on nodes that take work: {most} at most."
+                f"The pool has {words}, but too few of them are healthy and on nodes that take work: {most} at most. "
+                f"{out_of_service(scheduler.usable_room, Wanted(request))}"
             )
             return Reason("UNHEALTHY_CAPACITY", message, numbers)
         return None

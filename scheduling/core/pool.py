@@ -28,7 +28,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine with an agent."""
+    """One machine with an agent. ``closed_by``: what keeps it from new work though nobody cordoned it."""
 
     name: str
     rack_id: str = ""
@@ -36,6 +36,7 @@ class Node:
     state: NodeState = NodeState.READY
     labels: Labels = ()
     simulated: bool = False
+    closed_by: str = ""
 
 
 @dataclass(frozen=True)

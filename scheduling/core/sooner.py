@@ -32,7 +32,8 @@ WORTH = 10  # a change is worth telling when it saves a tenth of the wait
 
 class Sooner:
     """The changes with which a job could start after now and, by a minute and a tenth of its wait or more, before
-    ``start_ms``, its own earliest start (None: it has none). Whom it may evict does not count.
+    ``start_ms``, its own earliest start (None: it has none), and before its ``start_by``. Whom it may evict does not
+    count.
 
     ``bookings``: what was promised to others before its turn. ``over_nodes``: whether jobs of its kind may lie on
     several nodes.
@@ -45,6 +46,8 @@ class Sooner:
         self._scheduler, self._cycle, self._bookings, self._queued = scheduler, cycle, bookings, queued
         now_ms, self._over_nodes = cycle.now_ms, over_nodes
         self._by_ms = ENDLESS if start_ms is None else start_ms - max(STEP_MS, (start_ms - now_ms) // WORTH)
+        if queued.job.start_by_ms is not None:  # a job that could start at the very instant leaves
+            self._by_ms = min(self._by_ms, queued.job.start_by_ms - 1)
         self._starts: dict[WaitingJob, int | None] = {}
 
     def changes(self) -> Iterator[Alternative]:

@@ -2,7 +2,8 @@
 
 Out: ``{v, seq, type, object, id, version, data}``. ``seq`` is the newest event the frame knows of: a page that comes
 back names the last one it had. ``version`` orders frames of one object: for a job it is the job's version, for
-anything else the instant it was read in milliseconds since 1970. Applying a frame twice is harmless.
+anything else the instant it was read in milliseconds since 1970. Applying a frame twice is harmless. A job's ``data``
+is what REST has of it, but each of its artifacts tells how many files it has (``of_files``), and ``files`` is empty.
 
 In: ``{subscribe: {board: true, jobs: true, job: id}}`` replaces what was subscribed; ``{ack: seq}`` says how far a
 reader has come (a reader that acknowledges once is expected to go on doing so).

@@ -28,31 +28,37 @@ def node_items(nodes: Iterable[Mapping[str, Any]], now: datetime) -> list[Item]:
     return items
 
 
-def head_items(nodes: list[dict[str, Any]], now: datetime) -> list[Item]:
+def head_items(nodes: list[dict[str, Any]], windows_are: str, now: datetime) -> list[Item]:
     """The queues, which windows there are (in a word that only tells one state from another), and the scheduler's last
     tick with the board's headline."""
     at, queues, tick = to_ms(now), pool.queues(now), pool.scheduler(now)
     headline = pool.headline(nodes, queues, tick, now)
     return [
         *(Item("queue", q["name"], at, q) for q in queues),
-        Item("windows", "pool", at, {"are": windows.fingerprint(now)}),
+        Item("windows", "pool", at, {"are": windows_are}),
         Item("tick", "scheduler", at, {**tick, "headline": headline}),
     ]
 
 
 def board(now: datetime) -> list[Item]:
     """Everything the board shows."""
-    nodes = pool.pool()
-    return [*node_items(nodes, now), *head_items(nodes, now)]
+    nodes = pool.pool(at=now)
+    return [*node_items(nodes, now), *head_items(nodes, windows.fingerprint(now), now)]
 
 
 def job_items(ids: Collection[str], now: datetime) -> list[Item]:
-    """The jobs of those ids, each with the length of its log."""
+    """The jobs of those ids, each with the length of its log, and of their artifacts' files only how many they are: a
+    frame is sent on every change, and an artifact may have thousands."""
     ends = live.log_ends(ids)
     return [
-        Item("job", i, d["version"], d, project=d["project"] or "", log=ends.get(i))
+        Item("job", i, d["version"], _short(d), project=d["project"] or "", log=ends.get(i))
         for i, d in live.jobs(ids, now).items()
     ]
+
+
+def _short(job: Mapping[str, Any]) -> dict[str, Any]:
+    made = [{**each, "files": [], "of_files": len(each["files"])} for each in job["artifacts"]]
+    return {**job, "artifacts": made}
 
 
 def shown_to(actor: Actor, item: Item) -> Item | None:
@@ -120,13 +126,13 @@ def take(actor: Actor, wanted: Subscription, since: int) -> tuple[Type, Taken]:
 
 def _board_after(changes: list[Change], moment: datetime) -> list[Item]:
     """The nodes that the changes are about or that have sent samples since, the queues and the last tick."""
-    nodes = {n["name"]: n for n in pool.pool()}
+    nodes = {n["name"]: n for n in pool.pool(at=moment)}
     jobs, names = touched(changes, nodes)
     names |= {g["node"] for d in live.jobs(jobs, moment).values() for g in d["gpus"]}
     names |= set(pool.sampled_after(changes[0].at)) if changes else set()
     return [
         *node_items([nodes[n] for n in sorted(names) if n in nodes], moment),
-        *head_items(list(nodes.values()), moment),
+        *head_items(list(nodes.values()), windows.fingerprint(moment), moment),
     ]
 
 

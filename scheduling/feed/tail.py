@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection
 from scheduling.feed import snapshots
 from scheduling.feed.messages import Item
 from scheduling.store.clock import now
-from scheduling.store.queries import live, pool
+from scheduling.store.queries import live, pool, windows
 from scheduling.store.wake import Waiter
 
 log = structlog.get_logger(__name__)
@@ -135,7 +135,8 @@ class Cursor:
         self._reader = live.Reader()
         self._sampled = self._spoke = moment
         self._ticks = live.ticks()
-        self._nodes = {n["name"]: n for n in pool.pool()}
+        self._nodes = {n["name"]: n for n in pool.pool(at=moment)}
+        self._windows = windows.fingerprint(moment)
         self._told: dict[snapshots.Key, Any] = {}
         self._differing(self._board_items(moment))
 
@@ -151,7 +152,10 @@ class Cursor:
             return None
         self._spoke = moment
         jobs, names = snapshots.touched(changes, self._nodes)
-        removed = self._reread(names | sampled)
+        before, self._windows = self._windows, windows.fingerprint(moment)
+        if self._windows != before:  # none of its nodes need have an event of its own, least of all when one begins
+            names |= set(self._nodes)
+        removed = self._reread(names | sampled, moment)
         wanted = jobs if all_jobs else jobs & set(watched)
         # A tick changes why a job waits without an event of that job.
         items = snapshots.job_items(wanted | (set(watched) if ticked else set()), moment)
@@ -163,15 +167,15 @@ class Cursor:
             told.append(every[-1])  # the tick: its age is news even when there was none
         return Batch(self._reader.seq, tuple(told), removed)
 
-    def _reread(self, names: Collection[str]) -> tuple[str, ...]:
-        fresh = {n["name"]: n for n in live.nodes(names)} if names else {}
+    def _reread(self, names: Collection[str], moment: datetime) -> tuple[str, ...]:
+        fresh = {n["name"]: n for n in live.nodes(names, moment)} if names else {}
         before = {g["uuid"] for n in fresh for g in self._nodes.get(n, {"gpus": []})["gpus"]}
         self._nodes |= fresh
         return tuple(before - {g["uuid"] for n in fresh.values() for g in n["gpus"]})
 
     def _board_items(self, moment: datetime) -> list[Item]:
         nodes = list(self._nodes.values())
-        return [*snapshots.node_items(nodes, moment), *snapshots.head_items(nodes, moment)]
+        return [*snapshots.node_items(nodes, moment), *snapshots.head_items(nodes, self._windows, moment)]
 
     def _differing(self, items: list[Item]) -> list[Item]:
         """Those of the items that are not as they were last told; from now on they count as told."""

@@ -129,7 +129,7 @@ class FairShareSettings(models.Model):
         verbose_name_plural = "fair share settings"
 
     def __str__(self) -> str:
-        return f"half-life {self.half_life_s / 86400:g} days"
+        return f"half-life {self.half_life_s / 86400:g} d"
 
 
 class PlanningSettings(models.Model):

@@ -44,4 +44,4 @@ class Nomination(models.Model):
     again = models.BooleanField(default=False, help_text="the one new plan, as a victim did not save in time")
 
     def __str__(self) -> str:
-        return f"{len(self.gpus)} GPUs for {self.job_id}"
+        return f"{len(self.gpus)} GPU{'' if len(self.gpus) == 1 else 's'} for {self.job_id}"

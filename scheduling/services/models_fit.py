@@ -70,7 +70,7 @@ def _differences(first: str, ours: dict[str, Any], other: str, theirs: dict[str,
                    f"tensor {n!r} is {_shape(ours[n])} in {first!r} and {_shape(theirs[n])} in {other!r}", n)
         )  # fmt: skip
     if len(unequal) > SHOWN:
-        errors.append(_wrong("params.models", "shape_mismatch", f"{len(unequal) - SHOWN} more tensors differ in shape"))
+        errors.append(_wrong("params.models", "shape_mismatch", f"and {len(unequal) - SHOWN} more differ in shape"))
     return errors
 
 

@@ -19,8 +19,12 @@ from scheduling.store.clock import to_ms
 from scheduling.store.fixed import Fixed, FixedValues
 from scheduling.store.queries.windows import RESERVED
 
-_CLOSED = Fixed(
-    lambda: NodeLive.objects.filter(Q(leaving=True) | Q(disk_low=True)).order_by("node_id").values_list("node_id")
+_CLOSED = FixedValues(
+    lambda: (
+        NodeLive.objects.filter(Q(leaving=True) | Q(disk_low=True))
+        .order_by("node_id")
+        .values_list("node_id", "leaving")
+    )
 )
 
 
@@ -39,13 +43,17 @@ _CONFIRMED = Fixed(lambda since: SchedulerState.objects.filter(silence_confirmed
 
 def pool_of() -> Pool:
     """Every node that has registered, and every GPU. A node that is leaving or short of disk takes no new work."""
-    closed = {key for (key,) in _CLOSED()}
+    closed = {key: "its agent is leaving" if leaving else "short of disk" for key, leaving in _CLOSED()}
     nodes = []
     for n in Node.objects.filter(registered_at__isnull=False):
         state = NodeState(n.state)
-        if n.pk in closed and state is NodeState.READY:
-            state = NodeState.CORDONED
-        nodes.append(CoreNode(n.name, n.rack_id, n.network_bandwidth_gbps, state, _labels(n.labels), n.simulated))
+        why = closed.get(n.pk, "") if state is NodeState.READY else ""
+        nodes.append(
+            CoreNode(
+                n.name, n.rack_id, n.network_bandwidth_gbps, NodeState.CORDONED if why else state, _labels(n.labels),
+                n.simulated, why,
+            )
+        )  # fmt: skip
     gpus = (
         CoreGpu(
             g.uuid, g.node.name, g.index, g.model, g.memory_mib, g.nvlink_group_id, GpuState(g.state), _labels(g.labels)

@@ -55,15 +55,18 @@ def in_words(moved: Mapping[str, Any]) -> str:
     """``saving checkpoint: 120 of 5000 files, 0.5 of 20.5 MB``."""
     unit, name = _unit(moved["of_bytes"])
     size = f"{_amount(moved['bytes'], unit)} of {_amount(moved['of_bytes'], unit)} {name}"
-    return f"{moved['what']}: {moved['files']} of {moved['of_files']} files, {size}"
+    return f"{moved['what']}: {moved['files']} of {_files(moved['of_files'])}, {size}"
 
 
 def come_in_words(moved: Mapping[str, Any]) -> str:
     """``saved the checkpoint of step 30: 2 files, 0.3 kB``; without a step where it has none."""
     unit, name = _unit(moved["of_bytes"])
     step = f" of step {moved['step']}" if moved["step"] else ""
-    files = f"{moved['of_files']} file{'s' if moved['of_files'] != 1 else ''}"
-    return f"{CAME[moved['what']]}{step}: {files}, {_amount(moved['of_bytes'], unit)} {name}"
+    return f"{CAME[moved['what']]}{step}: {_files(moved['of_files'])}, {_amount(moved['of_bytes'], unit)} {name}"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def _unit(size: int) -> tuple[int, str]:

@@ -78,10 +78,8 @@ def _command(params: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) 
     yield {"word": "Program", "value": line, "code": True}
     if params.get("torchrun"):
         each = params.get("nproc")
-        yield {
-            "word": "Started by",
-            "value": f"torchrun, {f'{each} processes a node' if each else 'one process a GPU'}",
-        }
+        several = f"{each} process{'' if each == 1 else 'es'} a node"
+        yield {"word": "Started by", "value": f"torchrun, {several if each else 'one process a GPU'}"}
     if "files" in named:
         yield {"word": "Working files", "links": [named["files"]]}
     inputs = [{**row, "name": f"{name}: {row['name']}"} for name, row in named.items() if name != "files"]

@@ -11,7 +11,8 @@ from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, source
 from scheduling.services.jobs import RETRIED
 from scheduling.web.file_lists import came_out
 from scheduling.web.people_words import label, parts, said
-from scheduling.web.wording import amount, duration, gb, gpu_hours, limit, size
+from scheduling.web.start_words import until_it_runs
+from scheduling.web.wording import amount, duration, gb, gpu_hours, limit, per_second, steps_of
 
 # Changes that would help have a place of their own on the page.
 HINT = " It would start now "
@@ -51,6 +52,7 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
         "memory": gb(job["gpu_memory_min_mib"]) if job["gpu_memory_min_mib"] else "any",
         "hours": gpu_hours(job["gpu_hours"]),
         "percent": _percent(progress),
+        "so_far": steps_of(progress["step"], progress["total"], progress["unit"]) if progress else "",
         "rate": _rate(progress) if job["state"] == JobState.RUNNING else "",
         "causes": [cause(r, names or {}) for r in job["reasons"]],
         "asked": "–" if job["state"] == JobState.REJECTED else job["gpu_count"],
@@ -137,7 +139,7 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
         return f"Failed after {ran or waited}: {why}"
     return {
         JobState.HELD: "Held by its owner: it does not start until it is released.",
-        JobState.DISPATCHING: f"Granted {gpus} of {where}; waiting for the node to take it.",
+        JobState.DISPATCHING: f"Granted {gpus} of {where}; {until_it_runs(job)}.",
         JobState.PREEMPTING: job["reasons"][0]["message"] if job["reasons"] else "",
         JobState.CANCELLING: job["reasons"][0]["message"] if job["reasons"] else "",
         JobState.TIMED_OUT: f"Stopped after {ran}, at the end of its time limit of {limit(job['max_duration'])}.",
@@ -205,6 +207,4 @@ def _percent(progress: Mapping[str, Any] | None) -> int | None:
 def _rate(progress: Mapping[str, Any] | None) -> str:
     if not progress or not progress["rate"]:
         return ""
-    if progress["unit"] in ("bytes", "B"):
-        return f"{size(int(progress['rate']))}/s"
-    return f"{progress['rate']:.3g} {progress['unit'] or 'steps'}/s"
+    return per_second(progress["rate"], progress["unit"])

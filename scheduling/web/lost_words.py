@@ -20,7 +20,7 @@ def lost_line(lost: Mapping[str, Any] | None, gpus: int) -> str:
     if lost is None or not (whole := _seconds(lost)):
         return ""
     work = int(lost["work_s"])
-    told = ((work, "work"), (whole - work, "resuming"))
+    told = ((work, "work" if lost["ran"] else "getting ready, without running,"), (whole - work, "resuming"))
     parts = [f"{duration_in_words(seconds)} of {what}" for seconds, what in told if seconds]
     vain = ", in vain: the GPUs were not taken then" if lost["in_vain"] else ""
     what = f"{' and '.join(parts)} on {amount(gpus, 'GPU')} ({gpu_hours(_gpu_hours(lost))})"

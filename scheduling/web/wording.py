@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from scheduling.core.gpu_time import gpu_time_in_words
 from scheduling.core.units import gb
 
-__all__ = ["amount", "duration", "gb", "gpu_hours", "limit", "size"]
+__all__ = ["amount", "duration", "gb", "gpu_hours", "limit", "per_second", "plural", "size", "steps_of"]
 
+# A unit's name that takes an s in English; symbols (MB, %, it) and words of other alphabets stay as they were sent.
+_WORD = re.compile("(?:.*[ _-])?[a-z]{3,}", re.ASCII)
+_BYTES = ("byte", "bytes", "B")
 _STEPS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
 
 
@@ -50,3 +55,27 @@ def gpu_hours(hours: float | None) -> str:
 def amount(count: int, noun: str) -> str:
     """``1 job``, ``3 jobs``, ``5,001 files``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def plural(unit: str) -> str:
+    """The name of a job's unit for a count that isn't 1: ``steps``, ``batches``, ``entries``; ``MB`` as it is."""
+    if _WORD.fullmatch(unit) is None or (unit.endswith("s") and not unit.endswith("ss")):
+        return unit
+    if re.search("(ss|x|z|ch|sh)$", unit):
+        return f"{unit}es"
+    return f"{unit[:-1]}ies" if re.search("[^aeiou]y$", unit) else f"{unit}s"
+
+
+def steps_of(step: int, total: int, unit: str) -> str:
+    """How far a job is: ``24 of 30 steps``, ``0 of 1 step``, ``1.2 MB of 3.0 MB``; numbers alone without a unit."""
+    if unit in _BYTES:
+        return f"{size(step)} of {size(total)}"
+    return f"{step} of {total} {unit if total == 1 else plural(unit)}".rstrip()
+
+
+def per_second(rate: float, unit: str) -> str:
+    """How fast it is: ``2.5 steps/s``, ``1.2 MB/s``; steps where it has no unit of its own."""
+    if unit in _BYTES:
+        return f"{size(int(rate))}/s"
+    told = f"{rate:.3g}"
+    return f"{told} {unit if unit and told == '1' else plural(unit or 'step')}/s"

@@ -1,7 +1,7 @@
 // A job's page: progress moves with the feed, the rest is rendered anew by the server, the log grows.
 import { Feed } from "./feed.js";
 import { hook, mark, reload, say, soon } from "./marks.js";
-import { duration, rate } from "./wording.js";
+import { duration, rate, stepsOf } from "./wording.js";
 
 const main = document.getElementById("main");
 const log = document.getElementById("log");
@@ -11,18 +11,19 @@ const renew = soon(() => reload("job"), 100);
 
 // What the server renders; progress alone does not make it render anew.
 function outline(job) {
-  return JSON.stringify([job.state, job.attempt, job.preempted, job.reasons, job.artifacts.length, job.error, job.gpus.length]);
+  const start = job.starting && [job.starting, job.transfer?.node, job.transfer?.what];
+  return JSON.stringify([job.state, job.attempt, job.preempted, job.reasons, job.artifacts.length, job.error, job.gpus.length, start]);
 }
 
 function progress(job) {
   const meter = document.querySelector('[data-hook="progress"]');
   if (!meter || !job.progress || job.state === "QUEUED" || job.state === "HELD") return;
-  const { step, total, unit, eta_s: eta } = job.progress;
+  const { step, total, eta_s: eta } = job.progress;
   const percent = Math.min(100, Math.trunc((100 * step) / total));
   meter.hidden = false;
   meter.querySelector("progress").value = percent;
   say(hook(meter, "percent"), `${percent} %`);
-  say(hook(meter, "step"), `${step} of ${total} ${unit}`);
+  say(hook(meter, "step"), stepsOf(job.progress));
   say(hook(meter, "rate"), job.progress.rate ? ` · ${rate(job.progress)}` : "");
   say(hook(meter, "eta"), eta === null ? "" : ` · ${duration(eta)} left`);
 }

@@ -26,10 +26,25 @@ export function size(bytes) {
   return "";
 }
 
+const BYTES = ["byte", "bytes", "B"];
+
+export function plural(unit) {
+  if (!/^(?:.*[ _-])?[a-z]{3,}$/.test(unit) || /(^|[^s])s$/.test(unit)) return unit;
+  if (/(ss|x|z|ch|sh)$/.test(unit)) return `${unit}es`;
+  return /[^aeiou]y$/.test(unit) ? `${unit.slice(0, -1)}ies` : `${unit}s`;
+}
+
+export function stepsOf({ step, total, unit }) {
+  if (BYTES.includes(unit)) return `${size(step)} of ${size(total)}`;
+  return `${step} of ${total} ${total === 1 ? unit : plural(unit)}`.trimEnd();
+}
+
 export function rate(progress) {
   if (!progress?.rate) return "";
-  if (["bytes", "B"].includes(progress.unit)) return `${size(Math.trunc(progress.rate))}/s`;
-  return `${Number(progress.rate.toPrecision(3))} ${progress.unit || "steps"}/s`;
+  const { rate: speed, unit } = progress;
+  if (BYTES.includes(unit)) return `${size(Math.trunc(speed))}/s`;
+  const told = Number(speed.toPrecision(3));
+  return `${told} ${unit && told === 1 ? unit : plural(unit || "step")}/s`;
 }
 
 export function word(state) {

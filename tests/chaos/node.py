@@ -78,6 +78,8 @@ class Node:
                 one.phase, one.gone = Phase.STARTING, on_disk.status is None
             elif on_disk.told_to_start:
                 one.phase = Phase.STARTING
+            if on_disk.upload_until is not None and on_disk.upload_until[1] == self.boot_id:
+                one.upload_until = on_disk.upload_until[0]
             one.events_offset = one.events_kept = on_disk.kept
             found.append(one)
         return found
@@ -368,6 +370,9 @@ class Node:
 
     def _do_keepeventsoffset(self, command: m.KeepEventsOffset) -> None:
         self.disk[command.ref].kept = command.offset
+
+    def _do_uploadlimit(self, command: m.UploadLimit) -> None:
+        self.disk[command.ref].upload_until = (command.until, self.boot_id)
 
     def _do_logacknowledged(self, command: m.LogAcknowledged) -> None:
         self.log_at[command.ref] = command.next

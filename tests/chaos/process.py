@@ -36,6 +36,7 @@ class Directory:
     output: bytes | None = None
     done: bool = False
     port: int = 0
+    upload_until: tuple[float, str] | None = None  # boot-time clock, boot id
 
     def facts(self) -> Facts:
         """What the job has declared, as its end is judged by."""

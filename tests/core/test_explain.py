@@ -176,17 +176,17 @@ def test_a_job_that_fits_but_for_a_reservation_is_told_whose_and_how_short_it_mu
     assert (numbers["held_for"], numbers["fits_if_at_most_s"]) == ("large", 600)
 
 
-@pytest.mark.parametrize(("ends", "offered"), [(130, 120), (339, 329), (610, 600), (3_610, 3_600), (3_700, 3_600)])
-def test_the_longest_time_limit_is_offered_to_the_second_up_to_an_hour(ends, offered):
+@pytest.mark.parametrize(("ends", "offered"), [(80, 10), (130, 60), (339, 260), (3_669, 3_590), (3_789, 3_660)])
+def test_the_time_limit_offered_leaves_a_minute_to_act_and_is_rounded_down(ends, offered):
     jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]
     numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=ends)])), "1", "RESERVED")
     assert numbers["duration_at_most_s"] == offered
 
 
-def test_a_time_limit_that_is_not_the_longest_is_told_as_an_example():
+def test_no_time_limit_is_offered_that_nobody_could_follow_in_time():
     jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]
-    plan = decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=3_700)]))
-    assert message_of(plan).endswith("It would start now with a time limit of for example 1 h.")
+    numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=79)])), "1", "RESERVED")
+    assert (numbers["fits_if_at_most_s"], "duration_at_most_s" in numbers) == (69, False)
 
 
 def test_a_window_that_has_begun_is_told_with_its_end_and_offers_no_time_limit():
@@ -207,7 +207,7 @@ def test_a_window_says_in_words_from_when_until_when():
     plan = decide(world(loose(1), job("1"), windows=(closed,)))
     assert message_of(plan) == (
         "It would not end before window service closes the GPUs, from 1 Jan 1970, 00:30 UTC, until "
-        "1 Jan 1970, 02:30 UTC. It would start now with a time limit of at most 29 min 50 s."
+        "1 Jan 1970, 02:30 UTC. It would start now with a time limit of at most 28 min 50 s."
     )
 
 
@@ -240,7 +240,7 @@ def test_a_reservation_is_the_reason_when_a_window_closes_other_gpus_than_those_
 def test_a_job_that_fits_but_for_a_window_is_told_so():
     closed = Window("service", ("n0",), 110_000, 900_000)
     numbers = numbers_of(decide(world(loose(1), job("1"), windows=(closed,))), "1", "WINDOW")
-    assert numbers["duration_at_most_s"] == 100
+    assert numbers["duration_at_most_s"] == 40
 
 
 def test_a_gang_is_told_how_many_nodes_are_short_and_how_many_would_do():

@@ -57,7 +57,7 @@ def test_a_window_that_ends_before_its_time_is_no_reason_and_no_change_is_offere
 
 
 def test_a_window_from_its_time_on_keeps_it_to_the_window_s_end_exactly():
-    closed = Window("service", ("n0",), 50_000, 133_000)
+    closed = Window("service", ("n0",), 120_000, 133_000)
     waiting = job("1", not_before_ms=40_000)
     plan, found, scheduler, explainer = seen(waiting, the_pool=loose(1), windows=(closed,))
     assert found is not None
@@ -65,7 +65,7 @@ def test_a_window_from_its_time_on_keeps_it_to_the_window_s_end_exactly():
     assert [reason.code for reason in plan.reasons] == ["NOT_BEFORE", "WINDOW"]
     assert list(plan.alternatives) == explainer.helps(scheduler.described(waiting))
     assert [(each.name, each.value, each.starts_ms) for each in plan.alternatives] == [
-        ("duration_at_most_s", 10, 40_000)
+        ("duration_at_most_s", 20, 40_000)
     ]
 
 

@@ -83,14 +83,14 @@ def on_n1(seconds: int) -> WaitingJob:
     return job("1", at=9, seconds=seconds, rules=[rule("node", "In", "n1")])
 
 
-def test_the_longest_time_limit_that_ends_before_a_reservation_is_offered():
+def test_a_time_limit_that_ends_before_a_reservation_is_offered_less_a_minute_to_act():
     # The gang has both nodes from second 600 on; of n1 one GPU is free from second 100 on.
     the_pool = pool(gpus("n0", 2), gpus("n1", 1))
     running = [live("r", "n0/0", "n0/1", ends=600), live("s", "n1/0", ends=100)]
     large = gang("large", 2, 1, at=1, rules=[rule("node", "In", "n0", "n1")])
     found = helps(on_n1(3600), large, the_pool=the_pool, running=running)
-    assert told(found)[0] == ("duration_at_most_s", 500, 60)
-    assert found[0].words == "a time limit of at most 8 min 20 s"
+    assert told(found)[0] == ("duration_at_most_s", 440, 60)
+    assert found[0].words == "a time limit of at most 7 min 20 s"
 
 
 @pytest.mark.parametrize(("saves", "kinds"), [(98, []), (99, ["memory_at_most_mib"])])
@@ -98,6 +98,15 @@ def test_what_saves_less_than_a_tenth_of_the_wait_is_not_offered(saves, kinds):
     the_pool, running = full(("n1", 1, "80GB", 1000), ("n2", 1, "40GB", 1000 - saves))
     found = helps(job("1", memory="80GB"), the_pool=the_pool, running=running)
     assert [each.name for each in found] == kinds
+
+
+@pytest.mark.parametrize(("start_by", "kinds"), [(300, []), (301, ["memory_at_most_mib"])])
+def test_what_would_start_after_the_job_has_left_is_not_offered(start_by, kinds):
+    the_pool, running = full(("n1", 1, "80GB", 1000), ("n2", 1, "40GB", 300))
+    scheduler = Scheduler(world(the_pool, job("1", memory="80GB", start_by_ms=start_by * S), running=running))
+    scheduler.cycle(NOW)
+    found = Explainer(scheduler).helps(scheduler.waiting.by_id["1"])
+    assert [each.name for each in found] == [*kinds, "start_by_at_least_ms"]
 
 
 def test_a_gang_that_holds_out_is_offered_fewer_nodes_only_with_what_those_hold_out_for():

@@ -46,6 +46,26 @@ def test_the_feed_tells_when_a_window_comes_and_when_it_goes_and_nothing_between
     assert came != gone
 
 
+def of_the_board(cursor: Cursor, seconds: float) -> dict[str, object]:
+    """What the feed says at that time of how n1 stands, and the headline; nothing of what has not changed."""
+    batch = cursor.advance((), all_jobs=False, moment=b.later(seconds))
+    items = batch.items if batch else ()
+    return {
+        item.object: item.data["standing" if item.object == "node" else "headline"].split(", the scheduler")[0]
+        for item in items
+        if item.object in ("node", "tick")
+    }
+
+
+def test_the_board_and_its_headline_change_when_a_window_opens_and_when_it_closes():
+    closed(start=3600, end=7200)
+    cursor = Cursor(b.NOON)
+    opened, shut = of_the_board(cursor, 3601), of_the_board(cursor, 7201)
+    busy = "0 of 4 GPUs busy, 0 jobs waiting"
+    assert opened == {"node": "CLOSED", "tick": f"{busy}, 1 node not in service (n1)"}
+    assert shut == {"node": "READY", "tick": busy}
+
+
 @pytest.mark.parametrize("change", [{"note": "longer"}, {"name": "hall"}, {"end": b.later(9000)}])
 def test_a_changed_window_is_another(change):
     window = closed()

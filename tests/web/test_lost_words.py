@@ -61,7 +61,7 @@ def test_rest_tells_seconds_gpu_hours_and_cause_by_attempt_and_the_checkpoint():
     told = rest(made)
     assert told["lost_work"] == [
         {"attempt": 1, "cause": "preempt", "at": "2026-03-02T12:05:00Z", "work_s": 200.0, "resume_s": 0.0,
-         "gpu_hours": round(4 * 200 / 3600, 6), "in_vain": False}
+         "gpu_hours": round(4 * 200 / 3600, 6), "in_vain": False, "ran": True}
     ]  # fmt: skip
     assert (told["resumes_from"]["step"], told["resumes_from"]["saved_at"]) == (7, "2026-03-02T12:04:59Z")
     assert rest(made, "attempts/")["results"][0]["lost"] == told["lost_work"][0]
@@ -85,7 +85,8 @@ def test_a_job_that_lost_nothing_says_nothing():
     assert Caller(session="alice").get(f"jobs/{run.job}/").json()["lost_work"] == []
 
 
-LOST = {"attempt": 1, "cause": "lost", "work_s": 60.0, "resume_s": 20.0, "gpu_hours": 0.0222, "in_vain": False}
+LOST = {"attempt": 1, "cause": "lost", "work_s": 60.0, "resume_s": 20.0, "gpu_hours": 0.0222, "in_vain": False,
+        "ran": True}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,7 @@ LOST = {"attempt": 1, "cause": "lost", "work_s": 60.0, "resume_s": 20.0, "gpu_ho
     [
         ({}, "Lost 1 min of work and 20 s of resuming on 1 GPU (1.3 GPU-minutes), on nodes that were lost; "),
         ({"work_s": 0.0}, "Lost 20 s of resuming on 1 GPU"),
+        ({"ran": False, "resume_s": 0.0}, "Lost 1 min of getting ready, without running, on 1 GPU ("),
         ({"cause": "preempt", "in_vain": True}, "for jobs of higher priority, in vain: the GPUs were not taken then; "),
     ],
 )

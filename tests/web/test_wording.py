@@ -63,3 +63,45 @@ def test_gpu_time_reads_in_a_unit_in_which_it_is_not_nothing(gpu_seconds, words)
 
 def test_one_is_not_many():
     assert (wording.amount(1, "job"), wording.amount(0, "job")) == ("1 job", "0 jobs")
+
+
+@pytest.mark.parametrize(
+    ("unit", "many"),
+    [
+        ("step", "steps"),
+        ("tensors", "tensors"),
+        ("batch", "batches"),
+        ("loss", "losses"),
+        ("entry", "entries"),
+        ("day", "days"),
+        ("training step", "training steps"),
+        ("MB", "MB"),
+        ("it", "it"),
+        ("%", "%"),
+        ("Größe", "Größe"),
+        ("", ""),
+    ],
+)
+def test_a_unit_s_name_has_the_plural_that_english_gives_it(unit, many):
+    assert wording.plural(unit) == many
+
+
+@pytest.mark.parametrize(
+    ("step", "total", "unit", "words"),
+    [
+        (24, 30, "step", "24 of 30 steps"),
+        (0, 1, "step", "0 of 1 step"),
+        (3, 4, "", "3 of 4"),
+        (1_200_000, 3_000_000, "bytes", "1.2 MB of 3.0 MB"),
+    ],
+)
+def test_how_far_a_job_is_reads_with_its_unit(step, total, unit, words):
+    assert wording.steps_of(step, total, unit) == words
+
+
+@pytest.mark.parametrize(
+    ("rate", "unit", "words"),
+    [(2.5, "step", "2.5 steps/s"), (1, "step", "1 step/s"), (0.5, "", "0.5 steps/s"), (1_200_000, "B", "1.2 MB/s")],
+)
+def test_how_fast_a_job_is_reads_with_its_unit(rate, unit, words):
+    assert wording.per_second(rate, unit) == words

@@ -38,7 +38,7 @@ from workers.agent.statedir import Ref
 from workers.agent.telling import with_report
 from workers.agent.time_limit import limits
 from workers.agent.unread import report_of
-from workers.agent.upload_limit import given_up, upload_until
+from workers.agent.upload_limit import UploadLimit, given_up, upload_until
 from workers.agent.verdict import verdict
 from workers.protocol import Answer, Launch, Meeting, Outcome
 
@@ -278,8 +278,10 @@ class Held:
         """The server waits no longer for its checkpoint: only so much more time is left for its upload."""
         if self.ending is None or self.ending.outputs:
             return []
-        self.upload_until = min(self.upload_until, upload_until(why, now, kill_s))
-        return self._give_up(self.ending) if now >= self.upload_until else []
+        before, self.upload_until = self.upload_until, min(self.upload_until, upload_until(why, now, kill_s))
+        if now >= self.upload_until:
+            return self._give_up(self.ending)
+        return [UploadLimit(self.ref, self.upload_until)] if self.upload_until < before else []
 
     def _give_up(self, ending: Ending) -> list[Command]:
         """Its checkpoint is not in the store in time: it ends without, and a later run goes on from the one before."""

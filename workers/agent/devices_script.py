@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from workers.agent.devices import DevicesError
+from workers.said_back import shown
 
 # of a GPU: its check; what the board reports; the test on it and what is left on it
 FAULTS = ("hang", "error", "missing", "overheat", "ecc", "xid", "memory", "remap", "canary", "leak")
@@ -47,10 +48,10 @@ def parse_fault(index: int, raw: Any, *, uuids: Sequence[str], folder: Path) -> 
         raise DevicesError(f"{where}: give {{gpu, fault, at_s, for_s}}")
     unknown = sorted(str(name) for name in raw if name not in KNOWN)
     if unknown:
-        raise DevicesError(f"{where}.{unknown[0]}: there is no such field; there are {', '.join(sorted(KNOWN))}")
+        raise DevicesError(f"{where}.{unknown[0][:80]}: there is no such field; there are {', '.join(sorted(KNOWN))}")
     kind = raw.get("fault")
     if kind not in (*FAULTS, REBOOT):
-        raise DevicesError(f"{where}.fault: choose one of {', '.join((*FAULTS, REBOOT))}, not {kind!r}")
+        raise DevicesError(f"{where}.fault: choose one of {', '.join((*FAULTS, REBOOT))}, not {shown(kind)}")
     if kind != REBOOT and raw.get("gpu") not in uuids:
         raise DevicesError(f"{where}.gpu: name one of {', '.join(uuids)}")
     order = raw.get("order") or []

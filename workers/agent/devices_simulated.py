@@ -26,6 +26,7 @@ import yaml
 from workers.agent.devices import DevicesError, Trial, Use
 from workers.agent.devices_script import Fault, Script, parse_fault
 from workers.protocol import GpuDescription, GpuSample
+from workers.said_back import shown
 
 SLOWDOWN_C = 95.0
 SETTLE_S = 20.0
@@ -53,7 +54,7 @@ def memory_mib(value: Any) -> int:
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value), re.ASCII)
     if found is None or found[2].upper() not in _UNITS or Fraction(found[1]) <= 0:
-        raise ValueError(f"memory must be like 80GiB or 80GB, not {value!r:.40}")
+        raise ValueError(f"memory must be like 80GiB or 80GB, not {shown(value)}")
     return math.ceil(Fraction(found[1]) * _UNITS[found[2].upper()] / 2**20)
 
 

@@ -10,25 +10,38 @@ from pathlib import Path
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _KEEP_SIZE = 0x01
 _PUNCH_HOLE = 0x02
-_BLOCK = 4096
+BLOCK = 4096
 _STAT_UNIT = 512  # st_blocks counts these, whatever the file system's own blocks are
 
 
-def allocated(path: Path) -> int:
-    """The bytes that ``path`` takes on its disk: the file, or all below the directory; what vanishes counts as 0."""
+def allocated(path: Path, counted: set[tuple[int, int]] | None = None) -> int:
+    """The bytes that ``path`` takes on its disk: the file, or all below the directory; what vanishes counts as 0.
+
+    A file with several names counts once, and not at all if it is among the ``counted``, to which it is added.
+    """
+    counted = set() if counted is None else counted
     total = 0
     try:
-        total += os.lstat(path).st_blocks * _STAT_UNIT
+        total += _new(os.lstat(path), counted)
         entries = list(os.scandir(path)) if path.is_dir() and not path.is_symlink() else []
     except OSError:
         return total
     for entry in entries:
         with contextlib.suppress(OSError):
             if entry.is_dir(follow_symlinks=False):
-                total += allocated(Path(entry.path))
+                total += allocated(Path(entry.path), counted)
             else:
-                total += entry.stat(follow_symlinks=False).st_blocks * _STAT_UNIT
+                total += _new(entry.stat(follow_symlinks=False), counted)
     return total
+
+
+def _new(stat: os.stat_result, counted: set[tuple[int, int]]) -> int:
+    """The file's bytes, unless it was counted under another name."""
+    if stat.st_nlink > 1:
+        if (stat.st_dev, stat.st_ino) in counted:
+            return 0
+        counted.add((stat.st_dev, stat.st_ino))
+    return stat.st_blocks * _STAT_UNIT
 
 
 def keep_ends(path: Path, *, head: int, tail: int) -> int:
@@ -43,9 +56,9 @@ def keep_ends(path: Path, *, head: int, tail: int) -> int:
         return 0
     try:
         before = os.fstat(handle)
-        first = -(-head // _BLOCK) * _BLOCK
-        length = (before.st_size - tail) // _BLOCK * _BLOCK - first
-        if length <= 0 or before.st_blocks * _STAT_UNIT <= head + tail + 2 * _BLOCK:
+        first = -(-head // BLOCK) * BLOCK
+        length = (before.st_size - tail) // BLOCK * BLOCK - first
+        if length <= 0 or before.st_blocks * _STAT_UNIT <= head + tail + 2 * BLOCK:
             return 0
         if _LIBC.fallocate(handle, _KEEP_SIZE | _PUNCH_HOLE, ctypes.c_long(first), ctypes.c_long(length)) != 0:
             return 0

@@ -26,6 +26,7 @@ from workers.agent.transfer import (
 )
 from workers.bundles import SMALL_BYTES, BadBundle, arrived, grouped, sha256_of
 from workers.protocol import FileEntry, Transfer
+from workers.said_back import shown
 
 # The modification time of everything in the cache: a file that a job has written to shows by another one.
 CACHE_MTIME_NS = 10**18
@@ -81,7 +82,7 @@ class Fetcher:
         self.meter.begin(what, len(missing), size, step=item.get("step") or 0)
         small = [entry for entry in missing.values() if 0 < entry["size"] <= SMALL_BYTES]
         for group in grouped(small, lambda entry: entry["size"]):
-            with _disk_trouble(f"{len(group)} files of {artifact}"):
+            with _disk_trouble(f"{len(group)} small file{'' if len(group) == 1 else 's'} of {artifact}"):
                 self._bundle(artifact, group)
         for entry in entries:
             yield entry, self._kept(entry) or self._fetched(artifact, entry)
@@ -104,7 +105,7 @@ class Fetcher:
     def _place(self, entry: FileEntry) -> Path:
         sha256 = entry["sha256"]
         if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
-            raise TransferFailed(f"{entry['path']!r:.80}: sha256 must be 64 hex digits")
+            raise TransferFailed(f"{shown(entry['path'])}: sha256 must be 64 hex digits")
         return Path(f"{self.cache}/{sha256[:2]}/{sha256}")
 
     def _part(self, entry: FileEntry) -> Path:

@@ -9,7 +9,8 @@ from pathlib import Path
 from workers.agent import messages as m
 from workers.agent.attempt import Held
 from workers.agent.declared import facts_at_end
-from workers.agent.disk import allocated, keep_ends
+from workers.agent.disk import keep_ends
+from workers.agent.disk_share import taken
 from workers.agent.phase import ALIVE, Phase
 from workers.agent.processes import Processes
 from workers.agent.statedir import Ref, StateDir
@@ -86,7 +87,7 @@ class Lookout:
             events = EventsTail(directory / "events.jsonl", offset=held.events_offset)
             tails = self.tails[held.ref] = Tails(events, LogTail(directory / "stdout", cap))
         if not final:
-            self._bound(held.ref, tails, directory, now, every_s)
+            self._bound(held, tails, directory, now, every_s)
             if now - tails.read_at < every_s:
                 return
         tails.read_at = now
@@ -95,7 +96,7 @@ class Lookout:
         done = final and not held.log_waiting and tails.log.at_end()
         yield m.Tailed(held.ref, reports, tails.events.offset, chunk, done, tails.events.saved)
 
-    def _bound(self, ref: Ref, tails: Tails, directory: Path, now: float, every_s: float) -> None:
+    def _bound(self, held: Held, tails: Tails, directory: Path, now: float, every_s: float) -> None:
         """Keep its log's middle off the disk, and see how much it takes in all."""
         keep_ends(tails.log.path, head=tails.log.cap, tail=tails.log.cap)
         keep_ends(tails.events.path, head=EVENTS_BYTES, tail=0)
@@ -105,10 +106,10 @@ class Lookout:
 
         def measure() -> None:
             begun = self.clock()
-            used = sum(allocated(directory / name) for name in ("work", "stdout", "events.jsonl"))
+            used, inputs = taken(directory, held.launch)
             tails.measure_at = self.clock() + max(every_s, REST * (self.clock() - begun))
             tails.measuring = False
             if used > self.disk_bytes:
-                self.post(m.OverQuota(ref, used, self.disk_bytes))
+                self.post(m.OverQuota(held.ref, used, self.disk_bytes, inputs))
 
         self.later(measure)

@@ -68,8 +68,8 @@ class Loop:
         self.departures = Departures(devices, self.state, deadline_s=LOOK_S)
         self.boots = 0
         self.transfers = Transfers(
-            self.state, self.bytes_api, self.departures, timings=lambda: self.machine.timings, later=self._thread,
-            post=self.post,
+            self.state, self.bytes_api, self.departures, timings=lambda: self.machine.timings,
+            disk_bytes=settings.job_disk_bytes, later=self._thread, post=self.post,
         )  # fmt: skip
         self.lookout = Lookout(
             self.state, self.processes, disk_bytes=settings.job_disk_bytes, clock=boottime, later=self._thread,
@@ -90,7 +90,7 @@ class Loop:
             m.Abort: self._abort, m.Bind: self._bind, m.StartJob: self._start_job, m.AskStop: self._ask_stop,
             m.Spare: self._spare, m.Kill: self._kill, m.LookAtGpus: self._look_at_gpus,
             m.Publish: self.transfers.publish, m.Snapshot: self.transfers.snapshot,
-            m.StoreFinished: self._store_finished,
+            m.StoreFinished: self._store_finished, m.UploadLimit: self._keep_upload_limit,
             m.KeepEventsOffset: self._keep_events_offset, m.LogAcknowledged: self._log_acknowledged, m.Drop: self._drop,
             m.Note: lambda c: log.info("%s", c.text), m.Leave: self._leave,
         }  # fmt: skip
@@ -316,6 +316,9 @@ class Loop:
 
     def _keep_events_offset(self, command: m.KeepEventsOffset) -> None:
         write_json(self.state.of(command.ref) / "tail.json", {"events_offset": command.offset})
+
+    def _keep_upload_limit(self, command: m.UploadLimit) -> None:
+        write_json(self.state.of(command.ref) / "upload.json", {"until": command.until, "boot_id": self.boot})
 
     def _log_acknowledged(self, command: m.LogAcknowledged) -> None:
         self.lookout.acknowledged(command.ref, command.next)

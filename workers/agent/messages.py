@@ -12,6 +12,7 @@ from typing import Any
 from workers.agent.meter import Moved as Moved
 from workers.agent.outcome import Exit, Facts
 from workers.agent.statedir import Ref
+from workers.agent.upload_limit import UploadLimit as UploadLimit
 from workers.protocol import HeartbeatReply, Launch, Meeting, Registered
 
 
@@ -171,11 +172,12 @@ class Tailed:
 
 @dataclass(frozen=True, slots=True)
 class OverQuota:
-    """The job has ``used`` more bytes of the disk than the node's ``limit`` for one."""
+    """The job has ``used`` more bytes of the disk than the node's ``limit`` for one, ``inputs`` of them its inputs."""
 
     ref: Ref
     used: int
     limit: int
+    inputs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +225,8 @@ class Terminate:
 
 
 Event = (
-    Tick | RegisterDone | HeartbeatDone | CallFailed | Claimed | ClaimFailed | Prepared | Bound | PrepareFailed
-    | Born | Exited | GpusLooked | Tailed | OverQuota | Snapshotted | Moved | Published | PublishFailed | BellRang
-    | Terminate
+    Tick | RegisterDone | HeartbeatDone | CallFailed | Claimed | ClaimFailed | Prepared | Bound | PrepareFailed | Born
+    | Exited | GpusLooked | Tailed | OverQuota | Snapshotted | Moved | Published | PublishFailed | BellRang | Terminate
 )  # fmt: skip
 
 
@@ -382,9 +383,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something an operator should read in the log."""
-
-    text: str
+    text: str  # something an operator should read in the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,5 +395,6 @@ class Leave:
 
 Command = (
     SendRegister | SendHeartbeat | WriteLease | Claim | Prepare | Abort | Bind | StartJob | AskStop | Spare | Kill
-    | LookAtGpus | Publish | Snapshot | StoreFinished | KeepEventsOffset | LogAcknowledged | Drop | Note | Leave
+    | LookAtGpus | Publish | Snapshot | StoreFinished | KeepEventsOffset | LogAcknowledged | UploadLimit
+    | Drop | Note | Leave
 )  # fmt: skip

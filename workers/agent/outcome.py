@@ -71,7 +71,10 @@ class Ending:
 
 
 # Of a job whose agent was restarted since: how much it took is not known any more.
-_OVER_QUOTA = "it took more of the disk than its node grants one job (job_disk_bytes): write less, or ask an operator"
+_OVER_QUOTA = (
+    "what it wrote and its inputs took more of the disk than its node grants one job (job_disk_bytes): write less, or "
+    "ask an operator to raise it"
+)
 
 
 def how_it_ended(end: Exit) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,43 +17,76 @@ from workers.agent.statedir import Ref, write_json
 from workers.agent.transfer import EXPERIMENT_FILE, FRAMEWORK_DIR, WRAPPED, Patience, TransferFailed, has_both_parts
 from workers.agent.tree import files_below
 from workers.protocol import UnsafePath, check_path
+from workers.said_back import MAX_SHOWN, shown
+
+# As many faults as a final report has room for.
+MAX_TOLD = 5
 
 
 def publish_attempt(
     api: Api, command: m.Publish, directory: Path, patience: Patience, meter: Meter | None = None
 ) -> m.Published:  # fmt: skip
-    """Everything that ``command`` asks for is committed on the server. Raises what the transfer raises."""
-    artifacts = tuple(
-        _output(api, command, event, output=directory / "work" / "output", patience=patience, meter=meter)
-        for event in command.outputs
-    )
+    """Everything that ``command`` asks for is committed on the server. Raises what the transfer raises.
+
+    Nothing is sent where an output can't be: all that are at fault are told together, since the job ran for them.
+    """
+    found = _all_found(command.outputs, directory / "work" / "output")
+    artifacts = tuple(_output(api, command, event, files, patience, meter) for event, files in found)
     checkpoint = _checkpoint(api, command, directory, patience, meter) if command.checkpoint else None
     return m.Published(command.ref, artifacts, checkpoint)
 
 
-def _output(
-    api: Api, command: m.Publish, event: dict[str, Any], *, output: Path, patience: Patience, meter: Meter | None
-) -> str:  # fmt: skip
+def _all_found(outputs: Sequence[dict[str, Any]], directory: Path) -> list[tuple[dict[str, Any], dict[str, Path]]]:
+    """Each announced output with its files. Raises TransferFailed that tells of every one that can't be taken."""
+    found, faults = [], []
+    for event in outputs:
+        try:
+            found.append((event, _files_of(event, directory)))
+        except TransferFailed as problem:
+            faults.append(problem)
+    if len(faults) > 1:
+        told = "; ".join(str(each) for each in faults[:MAX_TOLD])
+        more = f"; and {len(faults) - MAX_TOLD} more" if len(faults) > MAX_TOLD else ""
+        raise TransferFailed(f"{len(faults)} of {len(outputs)} artifacts can't be taken: {told}{more}")
+    if faults:
+        raise faults[0]
+    return found
+
+
+def _files_of(event: dict[str, Any], output: Path) -> dict[str, Path]:
+    """The files of an announced output: their names in the artifact, and where they lie."""
     name, relative = event["name"], event["path"]
     try:
         place = relative if relative == "." else check_path(relative.rstrip("/"))
     except UnsafePath as problem:
-        raise TransferFailed(f"artifact {name!a:.80}: {problem}; it is relative to EMEP_OUTPUT_DIR") from problem
+        raise TransferFailed(f"artifact {_named(name)}: {problem}; it is relative to EMEP_OUTPUT_DIR") from problem
     try:
         json.dumps(event, ensure_ascii=False).encode()
     except UnicodeEncodeError as problem:
-        raise TransferFailed(f"artifact {name!a:.80}: its name, kind and meta must be UTF-8 text") from problem
+        raise TransferFailed(f"artifact {_named(name)}: its name, kind and meta must be UTF-8 text") from problem
     try:
         files = {path: output / real for path, real in files_below(output, place).items()}
     except TransferFailed as problem:
-        raise TransferFailed(f"artifact {name!r:.80} in EMEP_OUTPUT_DIR: {problem}") from problem
+        raise TransferFailed(f"artifact {shown(name)} in EMEP_OUTPUT_DIR: {problem}") from problem
     if not files:
-        raise TransferFailed(f"artifact {name!r:.80}: {relative!r:.200} holds no file")
+        raise TransferFailed(f"artifact {shown(name)}: {shown(relative, 200)} holds no file")
+    return files
+
+
+def _output(
+    api: Api, command: m.Publish, event: dict[str, Any], files: dict[str, Path], patience: Patience,
+    meter: Meter | None,
+) -> str:  # fmt: skip
     meta = event.get("meta")
     return publish(
-        api, command.ref, name=name, kind=str(event.get("kind") or "output"),
+        api, command.ref, name=event["name"], kind=str(event.get("kind") or "output"),
         meta=meta if isinstance(meta, dict) else {}, files=files, patience=patience, meter=meter,
     )  # fmt: skip
+
+
+def _named(name: str) -> str:
+    """The name as any reader can hold it, which may be no UTF-8."""
+    return ascii(name) if len(name) <= MAX_SHOWN else f"{name[:MAX_SHOWN]!a}..."
 
 
 def publish_snapshot(
@@ -65,7 +99,7 @@ def publish_snapshot(
         files = held_still(root, declared_files(root, command.declared), still)
         if not files:
             raise TransferFailed(
-                f"{command.declared!r:.200} in EMEP_CHECKPOINT_DIR holds no file: announce it when it does"
+                f"{shown(command.declared, 200)} in EMEP_CHECKPOINT_DIR holds no file: announce it when it does"
             )
         about = directory / "snapshot.json"
         artifact = _send_checkpoint(api, command, files, about, clean=True, patience=patience, meter=meter)

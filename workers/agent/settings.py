@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workers.agent.cgroup import AUTO, OFF
+from workers.said_back import shown
 
 BELLS = ("broker", "poll", "none")
 ON_TERM = ("leave", "drain")
@@ -131,7 +132,7 @@ def _labels(options: argparse.Namespace, problems: list[str]) -> dict[str, str]:
     for text in options.label or []:
         key, sign, value = text.partition("=")
         if not sign or not key:
-            problems.append(f"label {text!r}: write KEY=VALUE")
+            problems.append(f"label {shown(text)}: write KEY=VALUE")
         found[key] = value
     return found
 
@@ -145,7 +146,7 @@ def _check_gpus(given: dict[str, Any], problems: list[str]) -> None:
     elif sources:
         given["gpus"] = sources[0]
         if sources[0] != "nvml" and not re.fullmatch(r"simulated:.+", sources[0]):
-            problems.append(f"gpus: nvml or simulated:FILE.yaml, not {sources[0]!r}")
+            problems.append(f"gpus: nvml or simulated:FILE.yaml, not {shown(sources[0])}")
 
 
 def _check(given: dict[str, Any], problems: list[str]) -> None:
@@ -155,12 +156,12 @@ def _check(given: dict[str, Any], problems: list[str]) -> None:
         if name in given:
             given[name] = Path(str(given[name]))
     if "server" in given and not str(given["server"]).startswith(("http://", "https://")):
-        problems.append(f"server: an address like http://head:8000, not {given['server']!r}")
+        problems.append(f"server: an address like http://head:8000, not {shown(given['server'])}")
     if "node" in given and not _NODE.fullmatch(str(given["node"])):
         problems.append("node: letters, digits, dot, dash and underscore, at most 63")
     for name, choices in (("bell", BELLS), ("on_term", ON_TERM), ("keeper", KEEPERS)):
         if name in given and given[name] not in choices:
-            problems.append(f"{name}: one of {', '.join(choices)}, not {given[name]!r}")
+            problems.append(f"{name}: one of {', '.join(choices)}, not {shown(given[name])}")
     if given.get("bell") == "broker" and not given.get("broker"):
         problems.append("broker: bell = broker needs the broker's URL (EMEP_BROKER_URL)")
     for name, kind in (
@@ -175,7 +176,7 @@ def _check(given: dict[str, Any], problems: list[str]) -> None:
             try:
                 given[name] = kind(given[name])
             except (OverflowError, TypeError, ValueError):
-                problems.append(f"{name}: a number, not {given.pop(name)!r}")
+                problems.append(f"{name}: a number, not {shown(given.pop(name))}")
     _check_memory(given, problems)
     if "fabric" in given:
         given["fabric"] = str(given["fabric"]).lower() in ("1", "true", "yes")
@@ -185,7 +186,7 @@ def _check_memory(given: dict[str, Any], problems: list[str]) -> None:
     """A limit with which a job could start, and a place where it can be enforced."""
     where, limit = given.get("cgroup", AUTO), given.get("job_memory_bytes", 0)
     if where not in (AUTO, OFF) and not (isinstance(where, str) and where.startswith("/")):
-        problems.append(f"cgroup: {AUTO}, {OFF}, or the full path of a delegated cgroup directory, not {where!r}")
+        problems.append(f"cgroup: {AUTO}, {OFF}, or the full path of a delegated cgroup directory, not {shown(where)}")
     if limit != 0 and limit < LEAST_JOB_MEMORY:
         problems.append(f"job_memory_bytes: 0 (no limit) or at least {LEAST_JOB_MEMORY} (64 MiB), not {limit}")
     if limit and where == OFF:

@@ -9,6 +9,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from workers.said_back import shown
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -107,5 +109,5 @@ def _become(spec: ExecSpec, output: Path, *, parent: int, tell: int, join: Path 
         # execvp's own words name the last directory it tried.
         unknown = isinstance(problem, FileNotFoundError) and "/" not in spec.argv[0] and problem.filename != spec.cwd
         why = "there is no such program in PATH; give its full path" if unknown else str(problem)
-        os.write(tell, json.dumps(f"cannot run {spec.argv[0]!r:.200}: {why}"[:500]).encode())
+        os.write(tell, json.dumps(f"cannot run {shown(spec.argv[0], 200)}: {why}"[:500]).encode())
         os._exit(127)

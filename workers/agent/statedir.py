@@ -9,7 +9,8 @@ Standard library only: the keeper reads this file too. Layout::
     spool/<n>.json              commands to the keeper, written by rename, removed when done
     cache/                      input files by sha256
     attempts/<attempt>-<epoch>/ launch.json meet.json job.json exec.json stop.json pid.json status.json
-                                report.json tail.json stdout events.jsonl preempt work/{input,output,checkpoint,scratch}
+                                report.json tail.json upload.json stdout events.jsonl preempt
+                                work/{input,output,checkpoint,scratch}
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from workers.agent.client import CallFailed
 from workers.protocol import UnsafePath, check_path
+from workers.said_back import shown
 
 T = TypeVar("T")
 TRIES = 3
@@ -83,7 +84,7 @@ def safe(path: str, *, one: bool = False) -> str:
     except UnsafePath as problem:
         raise TransferFailed(str(problem)) from problem
     if one and "/" in path:
-        raise TransferFailed(f"an input's name must be one word, not {path!r:.80}")
+        raise TransferFailed(f"an input's name must be one word, not {shown(path)}")
     return path
 
 

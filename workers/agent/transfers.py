@@ -11,6 +11,7 @@ from workers.agent import messages as m
 from workers.agent.bell import backoff
 from workers.agent.client import Api
 from workers.agent.devices_release import Departures
+from workers.agent.disk_share import too_much
 from workers.agent.fetching import Fetcher
 from workers.agent.meter import Meter
 from workers.agent.publish import failed, publish_attempt, publish_snapshot
@@ -28,17 +29,18 @@ Work = Callable[[Patience, Meter], m.Event]
 class Transfers:
     """Carries out Prepare, Publish and Snapshot in threads; ``post`` takes what becomes of them.
 
-    ``timings`` are those that hold now; ``later(work)`` runs in a thread.
+    ``timings`` are those that hold now; ``disk_bytes`` is what one attempt may take; ``later(work)`` runs in a thread.
     """
 
     def __init__(
-        self, state: StateDir, api: Api, departures: Departures, *, timings: Callable[[], Timings],
+        self, state: StateDir, api: Api, departures: Departures, *, timings: Callable[[], Timings], disk_bytes: int,
         later: Callable[[Callable[[], None]], None], post: Callable[[m.Event], None],
     ) -> None:  # fmt: skip
         self.state = state
         self.api = api
         self.departures = departures
         self.timings = timings
+        self.disk_bytes = disk_bytes
         self.later = later
         self.post = post
         self.room = threading.BoundedSemaphore(AT_ONCE)
@@ -50,6 +52,8 @@ class Transfers:
         directory, launch = self.state.of(command.ref), command.launch
 
         def work(patience: Patience, meter: Meter) -> m.Event:
+            if trouble := too_much(launch, self.disk_bytes):
+                raise TransferFailed(trouble, retryable=True)  # a node that grants more can do it
             launching.lay_out(directory)
             fetcher = Fetcher(self.api, self.state.cache, ref=command.ref, patience=patience, meter=meter)
             fetcher.inputs(launch["inputs"], directory / "work" / "input")

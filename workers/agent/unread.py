@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 SHOWN = 120
+FIRST = 3
 
 
 @dataclass(slots=True)
 class Unread:
-    """So many lines were not understood; ``first`` is the first of them, in quotes and cut."""
+    """So many lines were not understood; ``first`` are the first ``FIRST`` of them, each in quotes and cut."""
 
     lines: int = 0
     first: str = ""
@@ -18,7 +19,8 @@ class Unread:
     def count(self, line: bytes) -> None:
         """One more line that was not understood."""
         self.lines += 1
-        self.first = self.first or quoted(line)
+        if self.lines <= FIRST:
+            self.first += ", " * bool(self.first) + quoted(line)
 
 
 def quoted(line: bytes) -> str:

@@ -6,6 +6,7 @@ import signal
 from dataclasses import replace
 
 from workers.agent.contract import contract_of
+from workers.agent.disk_share import over_words
 from workers.agent.messages import Exited, OverQuota, StopAsked
 from workers.agent.outcome import GRACE_EXCEEDED, Ending, Facts, decide
 from workers.protocol import Launch
@@ -47,8 +48,4 @@ def _asked(event: Exited, *, launch: Launch | None, stop: StopAsked | None, spar
 def _facts(event: Exited, over: OverQuota | None) -> Facts:
     if over is None:
         return event.facts
-    words = (
-        f"it took {over.used} bytes of disk, the node's limit for one job is {over.limit} "
-        "(job_disk_bytes): write less, keep fewer checkpoints, or ask an operator to raise it"
-    )
-    return replace(event.facts, error_message=words)
+    return replace(event.facts, error_message=over_words(over))

@@ -127,7 +127,9 @@ class PlannedWriter:
         """
         missing = [t.spec.name for t in self.plan.tensors if t.spec.name not in self._done]
         if missing:
-            raise ValueError(f"{len(missing)} tensors are not written yet, the first is {missing[0]!r}")
+            raise ValueError(
+                f"not yet written are {len(missing)} of {len(self.plan.tensors)}; the first tensor is {missing[0]!r}"
+            )
         self.flush()
         self.close()
         destination.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import sys
 
 from workers.emep_job import read_stop
 from workers.kinds.context import BUG, read_context
+from workers.said_back import shown
 
 PROGRAMS = {"merge": "workers.kinds.merge"}
 
@@ -22,7 +23,7 @@ def main() -> int:
     context = read_context(os.environ, stop)
     program = PROGRAMS.get(context.kind)
     if program is None:
-        sys.stderr.write(f"there is no program for jobs of kind {context.kind!r}; one of {', '.join(PROGRAMS)}\n")
+        sys.stderr.write(f"there is no program for jobs of kind {shown(context.kind)}; one of {', '.join(PROGRAMS)}\n")
         return BUG
     # Imported only now: torch takes seconds, and a signal in them must be noticed, not fatal.
     code = int(importlib.import_module(program).run(context))

@@ -73,7 +73,7 @@ def _run(context: JobContext) -> int:
         max_shard_size=context.params.get("max_shard_size"),
     )
     context.log(
-        f"plan: {len(plan.tensors)} tensors, {plan.size} bytes in {len(plan.files)} file(s), "
+        f"plan: {_counted(len(plan.tensors), 'tensor')}, {plan.size} bytes in {_counted(len(plan.files), 'file')}, "
         f"at most {candidate.memory_estimate() * len(devices)} bytes of memory for data, {plan.digest}"
     )
     before = spent_before(context.checkpoint_dir, plan.digest) if context.resuming else 0.0
@@ -81,7 +81,7 @@ def _run(context: JobContext) -> int:
     try:
         kept = writer.open()
         if context.resuming:
-            context.log(f"resume: {len(kept)} of {len(plan.tensors)} tensors verified and kept")
+            context.log(f"resume: {len(kept)} of {_counted(len(plan.tensors), 'tensor')} verified and kept")
         complete = produce(
             candidate,
             writer,
@@ -173,7 +173,7 @@ def _checkpoint(context: JobContext, writer: PlannedWriter, lineage: Mapping[str
     told = save(context.checkpoint_dir, writer, experiment=experiment, spent_s=before + context.elapsed())
     context.events.emit("checkpoint", step=step, path=".", **told)
     what = "kept, shipping is cheaper than redoing" if told["output_kept"] else "dropped, redoing is cheaper"
-    context.log(f"checkpoint: {step} of {total} tensors; the part-written output is {what}")
+    context.log(f"checkpoint: {step} of {_counted(total, 'tensor')}; the part-written output is {what}")
     return context.checkpoint_exit_code
 
 
@@ -186,8 +186,12 @@ def _store(context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any
     published = writer.publish(destination)
     context.events.emit("artifact", name=OUTPUT, path=OUTPUT, kind="model", meta=dict(lineage))
     context.log(
-        f"store: {OUTPUT} with {len(published)} weight file(s), {writer.plan.size} bytes,"
+        f"store: {OUTPUT} with {_counted(len(published), 'weight file')}, {writer.plan.size} bytes,"
         f" and {', '.join(companions.copied) or 'no other file'}"
     )
     context.events.emit("done")
     return DONE
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

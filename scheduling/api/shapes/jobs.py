@@ -114,6 +114,15 @@ class TransferShape(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
+class StartingShape(serializers.Serializer[Any]):
+    """The nodes of a granted job that does not run yet, by what each has said."""
+
+    unclaimed = serializers.ListField(child=serializers.CharField())
+    preparing = serializers.ListField(child=serializers.CharField())
+    ready = serializers.ListField(child=serializers.CharField())
+    started = serializers.ListField(child=serializers.CharField())
+
+
 class ReasonShape(serializers.Serializer[Any]):
     """Why a job does not run now."""
 
@@ -176,6 +185,7 @@ class LostWorkShape(serializers.Serializer[Any]):
     resume_s = serializers.FloatField(help_text="Seconds that went into resuming.")
     gpu_hours = serializers.FloatField(help_text="Both, on all its GPUs.")
     in_vain = serializers.BooleanField(help_text="It made room for a job that then did not take the GPUs.")
+    ran = serializers.BooleanField(help_text="False: it never ran on all its nodes, so that it lost time, and no work.")
 
 
 class CheckpointShape(serializers.Serializer[Any]):
@@ -246,6 +256,7 @@ class JobShape(WithGroup):
     )
     attempt = serializers.IntegerField()
     progress = ProgressShape(allow_null=True)
+    starting = StartingShape(allow_null=True, help_text="Null unless it is granted and does not run yet.")
     transfer = TransferShape(allow_null=True)
     reasons = ReasonShape(many=True, help_text="Why it waits, or why and how it stops; else empty.")
     as_of = serializers.DateTimeField(

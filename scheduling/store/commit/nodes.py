@@ -12,6 +12,7 @@ from django.db.models import F
 
 from scheduling.core.lifecycle import NodeEvent, NodeState, advance_node
 from scheduling.core.policy import Policy
+from scheduling.core.words import gpus_in_words
 from scheduling.models import Node, NodeLive
 from scheduling.store import journal
 from scheduling.store.commit import drains
@@ -57,11 +58,12 @@ def register(
     NodeLive.objects.update_or_create(
         node=node, defaults={"last_heartbeat_at": now, "seq": description["seq"], "leaving": False}
     )
+    gpus = gpus_in_words(len(description["gpus"]))
     journal.write(
         [
             journal.Note(
                 "node_registered", "node", name, actor=f"node {name}", node=name, version=node.version + 1,
-                message=f"registered with {len(description['gpus'])} GPUs" + (" after a new boot" if rebooted else ""),
+                message=f"registered with {gpus}" + (" after a new boot" if rebooted else ""),
                 data={"boot_id": description["boot_id"], "to": state, "simulated": description["simulated"]},
             )
         ],

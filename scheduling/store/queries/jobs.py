@@ -28,6 +28,7 @@ from scheduling.store.queries.access import Actor
 from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
 from scheduling.store.queries.lost import lost_in, resumes_from
 from scheduling.store.queries.shapes import class_name
+from scheduling.store.queries.starting import starting
 from scheduling.store.transfers import under_way
 
 WAITING = (JobState.QUEUED, JobState.HELD)
@@ -115,6 +116,7 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "replaced_by": _id_of(replaced_by(job)),
         "attempt": job.attempt_number,
         "progress": _progress(job),
+        "starting": starting(job, last),
         "transfer": under_way(list(last.nodes.all()), now) if last else None,
         "reasons": _reasons(job, last, holds),
         "gpus": [_gpu(a) for a in sorted(held, key=lambda a: (a.gpu.node.name, a.gpu.index))],

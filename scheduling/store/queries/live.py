@@ -48,11 +48,11 @@ def log_ends(ids: Collection[str]) -> dict[str, dict[str, int]]:
     }
 
 
-def nodes(names: Collection[str]) -> list[dict[str, Any]]:
-    """The nodes of those names with their GPUs, holders named whoever they are."""
+def nodes(names: Collection[str], now: datetime) -> list[dict[str, Any]]:
+    """The nodes of those names with their GPUs, holders named whoever they are, and what windows make of them."""
     if len(names) > NODES_ONE_BY_ONE:
-        return [n for n in pool.pool() if n["name"] in names]
-    return [n for name in sorted(names) for n in pool.pool(node=name)]
+        return [n for n in pool.pool(at=now) if n["name"] in names]
+    return [n for name in sorted(names) for n in pool.pool(node=name, at=now)]
 
 
 def unseen(after: int, seen: Collection[int]) -> list[Change]:

@@ -11,6 +11,7 @@ def lost_in(attempt: Attempt) -> dict[str, Any] | None:
     """What the attempt did in vain, which is given back in fair share (D6); None where nothing was, or is known yet.
 
     ``work_s`` has to be done again, ``resume_s`` went into resuming; ``gpu_hours`` are both on all its GPUs.
+    What never ``ran`` has lost no work, only time.
     """
     lost = getattr(attempt, "lost_work", None)
     if lost is None:
@@ -20,6 +21,7 @@ def lost_in(attempt: Attempt) -> dict[str, Any] | None:
     return {
         "attempt": attempt.number, "cause": lost.cause, "at": lost.at, "work_s": round(redo, 3),
         "resume_s": round(resume, 3), "gpu_hours": round(lost.gpu_ms / 3_600_000, 6), "in_vain": lost.in_vain,
+        "ran": attempt.started_at is not None,
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from scheduling.core.gpu_record import EMPTY, Known, unpack
 from scheduling.core.gpu_return import outlook
 from scheduling.core.health import may_return
 from scheduling.core.lifecycle import GpuState, JobState, NodeState
+from scheduling.core.words import gpus_in_words, jobs_in_words, nodes_in_words
 from scheduling.models import Allocation, Event, Gpu, Job, Node, NodeLive, Queue, SchedulerState
 from scheduling.models.jobs import LIVE
 from scheduling.store.clock import now, to_ms
@@ -20,9 +21,9 @@ from scheduling.store.queries.standing import Standing, Stands, idle, standings
 LATE_S = 25.0
 
 
-def pool(actor: Actor | None = None, node: str | None = None) -> list[dict[str, Any]]:
+def pool(actor: Actor | None = None, node: str | None = None, *, at: datetime | None = None) -> list[dict[str, Any]]:
     """Every registered node with its GPUs and who holds them, racks and nodes in order; another project's job is
-    shown as held without its name."""
+    shown as held without its name. ``at``: the instant whose windows count; now, if None."""
     nodes = Node.objects.filter(registered_at__isnull=False).select_related("live").order_by("rack_id", "name")
     if node is not None:
         nodes = nodes.filter(name=node)
@@ -33,7 +34,7 @@ def pool(actor: Actor | None = None, node: str | None = None) -> list[dict[str, 
         )
     }
     gpus: dict[int, list[dict[str, Any]]] = {}
-    stand = standings(nodes, now())
+    stand = standings(nodes, at or now())
     homes = {n.pk: n for n in nodes}
     for g in Gpu.objects.filter(node__in=nodes).exclude(state=GpuState.RETIRED).order_by("index"):
         home, how = homes[g.node_id], stand[g.node_id].standing
@@ -179,11 +180,11 @@ def headline(nodes: list[dict[str, Any]], queue_rows: list[dict[str, Any]], tick
     sick = sum(g["state"] != GpuState.HEALTHY for g in gpus)
     out = [n["name"] for n in nodes if n["standing"] not in (Standing.READY, Standing.RESERVED)]
     busy, waiting = sum(g["busy"] for g in gpus), sum(q["waiting"] for q in queue_rows)
-    parts = [f"{busy} of {len(gpus)} GPUs busy", f"{waiting} job{'s' if waiting != 1 else ''} waiting"]
+    parts = [f"{busy} of {gpus_in_words(len(gpus))} busy", f"{jobs_in_words(waiting)} waiting"]
     if sick:
-        parts.append(f"{sick} GPU{'s' if sick != 1 else ''} out of service")
+        parts.append(f"{gpus_in_words(sick)} out of service")
     if out:
-        parts.append(f"{len(out)} node{'s' if len(out) != 1 else ''} not in service ({', '.join(out[:3])})")
+        parts.append(f"{nodes_in_words(len(out))} not in service ({', '.join(out[:3])})")
     if tick["age_s"] is None or tick["age_s"] > LATE_S:
         parts.append("the scheduler is not ticking")
     return f"{', '.join(parts)}."

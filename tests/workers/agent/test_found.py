@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,16 @@ def before(tmp_path: Path) -> Processes:
     return Processes(state)
 
 
+def an_agent(state: StateDir) -> Loop:
+    """An agent's loop that does not turn: what it is told to do it does."""
+    for name, path in (("token", "t"), ("gpus.yaml", "gpus:\n- {uuid: SIM-0, memory: 1GiB}")):
+        (state.root / name).write_text(path)
+    options = ["--state", str(state.root), "--server", "http://127.0.0.1:9", "--node", "n1", "--bell", "none"]
+    options += ["--token-file", str(state.root / "token"), "--gpus", f"simulated:{state.root / 'gpus.yaml'}"]
+    settings = load(parser().parse_args([*options, "--keeper", "outside"]), {})
+    return Loop(settings, open_devices(settings)[0], node={}, token="t")
+
+
 def phase(state: StateDir) -> Phase:
     (held,) = Processes(state).found()
     return held.phase
@@ -46,13 +58,7 @@ def test_what_the_keeper_was_told_to_start_is_starting_though_it_has_not_done_so
 def test_a_kill_that_was_not_asked_for_before_is_remembered_with_its_reason(
     before: Processes, why: str, outcome: str
 ) -> None:
-    state = before.state
-    for name, path in (("token", "t"), ("gpus.yaml", "gpus:\n- {uuid: SIM-0, memory: 1GiB}")):
-        (state.root / name).write_text(path)
-    options = ["--state", str(state.root), "--server", "http://127.0.0.1:9", "--node", "n1", "--bell", "none"]
-    options += ["--token-file", str(state.root / "token"), "--gpus", f"simulated:{state.root / 'gpus.yaml'}"]
-    settings = load(parser().parse_args([*options, "--keeper", "outside"]), {})
-    loop = Loop(settings, open_devices(settings)[0], node={}, token="t")
+    state, loop = before.state, an_agent(before.state)
     write_json(state.of(REF) / "pid.json", {"pid": 1, "at": 5.0, "boot_id": before.boot})
     loop.deeds[m.Kill](m.Kill(REF, m.StopAsked(why, 7.0, 7.0)))
     (held,) = Processes(state).found()
@@ -60,6 +66,28 @@ def test_a_kill_that_was_not_asked_for_before_is_remembered_with_its_reason(
     held.ended(m.Exited(REF, Exit(signal=9, cause="kill"), Facts()), 9.0, free_within_s=None)
     assert held.report is not None
     assert (held.report["outcome"], bool(held.report["error"])) == (outcome, why == "disk_quota")
+
+
+def test_the_time_that_an_upload_has_left_is_not_given_anew(before: Processes) -> None:
+    """The server has called the grace over at 100 s; the agent is started anew 15 s later."""
+    loop = an_agent(before.state)
+    loop.deeds[m.UploadLimit](m.UploadLimit(REF, 120.0))
+    write_json(before.state.of(REF) / "pid.json", {"pid": 1, "at": 5.0, "boot_id": before.boot})
+    write_json(before.state.of(REF) / "stop.json", asdict(m.StopAsked("preempt", 7.0, None)))
+    (held,) = Processes(before.state).found()
+    held.ended(m.Exited(REF, Exit(85, at=90.0), Facts(last_path="s", last_step=8)), 115.0, free_within_s=None)
+    assert held.phase is Phase.PUBLISHING
+    held.kill("preempt", 115.0, 10.0)
+    assert held.pass_time(119.9, 10.0) == []
+    assert m.Abort(REF) in held.pass_time(120.0, 10.0)
+    assert held.report is not None
+    assert held.report["detail"] == "upload given up"
+
+
+def test_a_time_of_another_boot_says_nothing_of_this_one(before: Processes) -> None:
+    write_json(before.state.of(REF) / "upload.json", {"until": 3.0, "boot_id": "another"})
+    (held,) = Processes(before.state).found()
+    assert held.upload_until == math.inf
 
 
 def test_an_order_that_starts_nothing_changes_nothing(before: Processes) -> None:

@@ -167,3 +167,25 @@ def test_an_announcement_that_is_not_utf8_is_refused(tmp_path: Path, field: str)
     lay(tmp_path, "output/model/a")
     with publishing(tmp_path) as (_, send), pytest.raises(TransferFailed, match=r"^artifact .*UTF-8"):
         send({**output("model"), field: {"of": "\ud800"} if field == "meta" else "\ud800"})
+
+
+def wrong(number: int) -> dict[str, Any]:
+    return {**output(f"no-{number}"), "name": f"out-{number}"}
+
+
+def test_all_artifacts_that_can_not_be_taken_are_told_together_and_nothing_is_sent(tmp_path: Path) -> None:
+    lay(tmp_path, "output/model/a")
+    with publishing(tmp_path) as (server, send):
+        with pytest.raises(TransferFailed) as problem:
+            send(wrong(1), output("model"), {**output("../x"), "name": "out"})
+        assert str(problem.value).startswith("2 of 3 artifacts can't be taken: artifact 'out-1' in EMEP_OUTPUT_DIR: ")
+        assert "; artifact 'out': " in str(problem.value)
+        assert server.artifacts == {}
+
+
+def test_of_very_many_a_few_are_told_and_the_rest_counted(tmp_path: Path) -> None:
+    with publishing(tmp_path) as (_, send):
+        with pytest.raises(TransferFailed) as problem:
+            send(*(wrong(number) for number in range(12)))
+        assert str(problem.value).count("artifact 'out-") == 5
+        assert str(problem.value).endswith("; and 7 more")

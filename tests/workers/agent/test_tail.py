@@ -73,10 +73,17 @@ def test_of_what_is_understood_nothing_is_counted(tmp_path: Path) -> None:
     assert (facts.bad_lines, facts.first_bad) == (0, "")
 
 
+def test_of_several_lines_that_were_not_understood_the_first_three_are_quoted(tmp_path: Path) -> None:
+    nameless = {"type": "artifact", "path": "out"}
+    facts = read_facts(written(tmp_path, nameless, {"type": "artifact", "name": 3}, b"x", b"y"), stop_offset=None)
+    assert facts.bad_lines == 4
+    assert facts.first_bad == """'{"type": "artifact", "path": "out"}', '{"type": "artifact", "name": 3}', 'x'"""
+
+
 def test_the_first_line_that_was_not_understood_is_quoted_cut_and_printable(tmp_path: Path) -> None:
-    path = written(tmp_path, PROGRESS, b"epoch\x00 1 \x1b[31m\xff" + b"y" * 6000, b"second")
+    path = written(tmp_path, PROGRESS, b"epoch\x00 1 \x1b[31m\xff" + b"y" * 6000)
     facts = read_facts(path, stop_offset=None)
-    assert facts.bad_lines == 2
+    assert facts.bad_lines == 1
     assert facts.first_bad.startswith(r"'epoch\x00 1 \x1b[31m\\xffyyy")
     assert facts.first_bad.endswith("yyy...'")
     assert facts.first_bad.isprintable()

@@ -66,6 +66,15 @@ def test_being_told_to_kill_again_gives_it_no_more_time() -> None:
     assert report(world) is not None
 
 
+def test_that_time_is_put_on_record_once() -> None:
+    world = uploading()
+    begun = world.now
+    for _ in range(3):
+        killed(world)
+        world.pass_to(world.now + 1.0 - 1000.0)
+    assert world.count(m.UploadLimit) == [m.UploadLimit(REF, begun + 2 * T.kill_s)]
+
+
 @pytest.mark.parametrize("why", ["cancel", "lost"])
 def test_who_wants_nothing_of_it_is_not_kept_waiting(why: str) -> None:
     world = uploading()

@@ -146,4 +146,4 @@ def test_a_job_over_its_share_of_the_disk_is_ended_and_told_what_to_do() -> None
     world.ends(Exit(signal=9, cause="kill"))
     said = report(world)
     assert (said["outcome"], said["detail"], said["why"]) == ("FAILED", "disk_quota", None)
-    assert said["error"].startswith("it took 900 bytes of disk, the node's limit for one job is 500 (job_disk_bytes)")
+    assert said["error"].startswith("it wrote 900 bytes of disk, the node's limit for one job is 500 (job_disk_bytes)")

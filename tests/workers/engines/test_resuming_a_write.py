@@ -253,7 +253,7 @@ def test_an_unfinished_output_cannot_be_published(tmp_path: Path) -> None:
     made = pair(tmp_path)
     writer = writer_for(made, tmp_path)
     writer.open()
-    with pytest.raises(ValueError, match="6 tensors are not written"):
+    with pytest.raises(ValueError, match="not yet written are 6 of 6; the first tensor is"):
         writer.publish(tmp_path / "out")
     writer.close()
 

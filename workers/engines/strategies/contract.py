@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -33,4 +34,8 @@ def number(value: Any) -> float | None:
     """``value`` as a float if it is a finite number; a bool is not."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if abs(value) < float("inf") else None
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number beyond any float
+        return None
+    return found if math.isfinite(found) else None

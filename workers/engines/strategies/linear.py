@@ -23,7 +23,7 @@ class Linear:
         if not isinstance(weights, (list, tuple)) or any(number(w) is None for w in weights):
             return [config_problem("weights", "weights must be a list of finite numbers")]
         if len(weights) != models:
-            return [config_problem("weights", f"{len(weights)} weights for {models} models: give one weight a model")]
+            return [config_problem("weights", f"weights: {len(weights)}, models: {models}; give one weight a model")]
         total = math.fsum(weights)
         if normalize and (total == 0.0 or not all(math.isfinite(w / total) for w in weights)):
             return [

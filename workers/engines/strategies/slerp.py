@@ -12,6 +12,7 @@ from typing import Any
 from workers.engines.combining import Combination, Copy, Values, nonfinite_input, weighted_sum
 from workers.engines.refusals import Problem
 from workers.engines.strategies.contract import config_problem, number
+from workers.said_back import shown
 
 COLINEAR = 0.9995
 ZERO_NORM = 1e-8
@@ -29,7 +30,7 @@ class Slerp:
             found.append(config_problem("models", f"slerp merges exactly 2 models, not {models}"))
         t = number(params.get("t", 0.5))
         if t is None or not 0.0 <= t <= 1.0:
-            found.append(config_problem("t", f"t must be a number from 0 to 1, not {params.get('t')!r:.80}"))
+            found.append(config_problem("t", f"t must be a number from 0 to 1, not {shown(params.get('t'))}"))
         return found
 
     def keeps_equal(self, params: Mapping[str, Any]) -> bool:
