@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import gc
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -42,38 +39,18 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings, request, tmp_path_factory) -> Iterator[None]:
-    """Of the processes of one run only the first migrates its database in memory; the others copy what it made."""
-    from django.db import connection
+    """Of the processes of one run only the first migrates its database; the others copy what it made."""
+    from tests import migrated
 
     beside = getattr(request.config, "workerinput", None) is not None
-    if not beside or connection.vendor != "sqlite":
-        yield
-        return
-    migrated = tmp_path_factory.getbasetemp().parent / "migrated.sqlite3"
-    create = connection.creation.create_test_db
-
-    def once(*args, **kw) -> str:
-        with migrated.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if migrated.exists():
-                with mock.patch("django.core.management.call_command"):
-                    name = create(*args, **kw)
-                connection.ensure_connection()
-                with contextlib.closing(sqlite3.connect(migrated)) as made:
-                    made.backup(connection.connection)
-                return name
-            name = create(*args, **kw)
-            with contextlib.closing(sqlite3.connect(migrated)) as made:
-                connection.connection.backup(made)
-            return name
-
-    with mock.patch.object(connection.creation, "create_test_db", once):
+    with migrated.once(tmp_path_factory.getbasetemp().parent if beside else None):
         yield
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup, django_db_blocker, tmp_path_factory) -> None:
-    """The test database; the worlds of :mod:`tests.remembered` are learnt in it."""
+def django_db_setup(django_db_setup, django_db_blocker, tmp_path_factory) -> Iterator[None]:
+    """The test database; the worlds of :mod:`tests.remembered` are learnt in it, and tests that commit empty it."""
+    from django.test import TransactionTestCase
     from django.test.utils import override_settings
 
     from tests import builders, remembered
@@ -82,3 +59,9 @@ def django_db_setup(django_db_setup, django_db_blocker, tmp_path_factory) -> Non
     assert builders.lab in remembered.BUILDERS
     with django_db_blocker.unblock(), override_settings(ARTIFACT_DIR=store, PASSWORD_HASHERS=[HASHER]):
         remembered.learn_all()
+
+    def teardown(_case: TransactionTestCase) -> None:
+        remembered.empty_all()
+
+    with mock.patch.object(TransactionTestCase, "_fixture_teardown", teardown):
+        yield

@@ -72,6 +72,16 @@ def learn_all() -> None:
         builder.learn()
 
 
+def empty_all() -> None:
+    """Every table is empty but those that the migrations fill, whatever was committed.
+
+    Django's ``flush`` empties those too and fills them anew, which takes a fifth of a second.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:  # references are checked at the end
+        for table in _tables():
+            cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
+
+
 @functools.cache
 def _tables() -> list[str]:
     return sorted(set(connection.introspection.django_table_names(only_existing=True)) - set(FILLED))

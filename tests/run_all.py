@@ -53,6 +53,9 @@ DATABASE_TESTS = [
     *("tests/checker/test_program.py", "tests/site/test_commands.py"),
 ]
 SEPARATE = ["tests/browser", "tests/journeys"]
+# Nothing of these touches a database: one process each collects and imports (torch, hypothesis) them for all.
+RULES = ["tests/core", "tests/simulation", "tests/test_walls.py"]
+PROGRAMS = ["tests/workers", "tests/benchmarks", "tests/chaos_processes"]
 PRINTING = threading.Lock()
 
 
@@ -141,7 +144,7 @@ def rounds() -> list[list[list[Part]]]:
     a node for lost that gets no processor for some seconds: what computes gives way to it, and no more than two houses
     are up at once.
     """
-    skip = [f"--ignore={d}" for d in SEPARATE]
+    skip = [f"--ignore={d}" for d in (*SEPARATE, *RULES, *PROGRAMS)]
     by_group = ["--dist", "loadgroup"]
     first_day, kills, preemption, gang = (
         Part(f"journey: {name}", [pytest(f"tests/journeys/test_{file}.py")])
@@ -160,13 +163,15 @@ def rounds() -> list[list[list[Part]]]:
                 Part("walls", [[BIN / "lint-imports"]]),
                 Part("types", [[BIN / "mypy", "."]]),
             ],
-            # Imported once by one process, everything is compiled for the many that would else all do it at once.
-            [Part("collection", [pytest("tests", "--collect-only", "-q")])],
+            # What is imported here is compiled for the many processes of the next rounds, which would else all do it.
+            [
+                Part("site", [[sys.executable, "manage.py", "check", "--fail-level", "WARNING"]]),
+                Part("rules", [pytest(*RULES)]),
+            ],
         ],
         [
-            # Three processes for two processors, since one in four of these tests mostly waits for its own processes.
-            [Part("tests on SQLite", [pytest("tests", *skip, "-n", "3", *by_group)], gives_way=True)],
-            [gang, faults],
+            [Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", *by_group)], gives_way=True)],
+            [gang, faults, Part("programs", [pytest(*PROGRAMS)])],
         ],
         [
             # The server is thrown away with its databases: nothing to tear down.
@@ -192,7 +197,7 @@ def main() -> int:
     results: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="emep-test-") as home:
         env = {**os.environ, "EMEP_DATA_DIR": home, "DJANGO_SETTINGS_MODULE": "emep_site.settings",
-               "EMEP_TEST_SHARED": home}  # fmt: skip
+               throwaway.SHARED: home}  # fmt: skip
         env.pop("DATABASE_URL", None)
         # Without bytecode each of the hundreds of processes would compile the sources anew.
         env.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from scheduling.models import Project
 from tests import builders as b
-from tests.remembered import BUILDERS, Remembered
+from tests.remembered import BUILDERS, FILLED, Remembered, empty_all
 
 pytestmark = pytest.mark.django_db
 
@@ -49,3 +49,15 @@ def test_nobody_changes_what_the_next_test_gets():
     b.lab().models.clear()
     assert b.lab.memory is not None
     assert len(b.lab.memory.result.models) == 2
+
+
+def test_what_was_committed_is_emptied_and_what_the_migrations_filled_stays():
+    def rows(table: str) -> int:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT count(*) FROM {connection.ops.quote_name(table)}")
+            return cursor.fetchone()[0]
+
+    filled = {table: rows(table) for table in FILLED}
+    b.lab()
+    empty_all()
+    assert {table: rows(table) for table in connection.introspection.table_names() if rows(table)} == filled

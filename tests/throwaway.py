@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Names a directory that all parts of one run of all tests share: they have the same code.
+SHARED = "EMEP_TEST_SHARED"
 READY_S = 60.0
 GIVING_WAY = ("nice", "-n", "15")  # before a command: what runs beside it gets the processors first
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from django.core.management import call_command
 
 from tests.chaos.house import Story, story
+from tests.remembered import empty_all
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,5 +29,5 @@ def test_a_story_of_faults_ends_well(seed, tmp_path):
 @pytest.mark.xdist_group("first story")
 def test_the_same_seed_tells_the_same_story(tmp_path):
     once = told.get(FIRST) or story(FIRST, tmp_path / "once")
-    call_command("flush", verbosity=0, interactive=False)
+    empty_all()
     assert story(FIRST, tmp_path / "again") == once

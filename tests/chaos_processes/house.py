@@ -110,10 +110,10 @@ class House:
         self.demo = json.loads((self.home / "demo.json").read_text())
 
     def client(self, user: str = "alice") -> httpx.Client:
-        """A REST client with the user's token, straight to the server."""
+        """A REST client with the user's token, straight to the server; it reads no certificates for plain HTTP."""
         token = self.demo["users"][user]["token"]
         return httpx.Client(base_url=f"http://127.0.0.1:{self.web}/api/v1", timeout=10,
-                            headers={"Authorization": f"Bearer {token}"}, trust_env=False)  # fmt: skip
+                            headers={"Authorization": f"Bearer {token}"}, trust_env=False, verify=False)  # fmt: skip
 
     def _ready(self) -> bool:
         return len(self.ready()) == len(self.names)

@@ -127,7 +127,7 @@ async def test_a_jobs_frame_is_the_job_that_rest_gives():
     frame = await s.until(of("snapshot", "job"))
     await s.close()
     rest = json.loads(messages.encode(await do(lambda: queries.as_dict(queries.one(w.alice, run.job)))()))
-    growing = {"gpu_hours": 0, "run_s": 0}
+    growing = {"gpu_hours": 0, "run_s": 0, "left_s": 0}
     assert {**frame["data"], **growing} == {**rest, **growing}
     assert (frame["version"], frame["log"]) == (rest["version"], {"attempt": 1, "end": 0})
 

@@ -1,4 +1,4 @@
-"""The agent is another program: its tests need no Django, so the house's fixture for every test is a no-op here."""
+"""Agents and jobs are other programs: these tests need no Django, so the fixture for every test does nothing here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent is another program: its tests need no Django, so the house's fixture for every test is a no-op here."""
+"""A simulation stores nothing: its tests need no artifact store, so the house's fixture for every test does nothing."""
 
 from __future__ import annotations
 
