@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.bookings import Bookings
 from scheduling.core.group_times import earliest_of
-from scheduling.core.reservations import Asked
-from scheduling.core.waiting import Shape
+from scheduling.core.outlook import Outlook, outlook_of
+from scheduling.core.reservations import Asked, earliest_place
+from scheduling.core.waiting import Queued, Shape
 
 if TYPE_CHECKING:
     from scheduling.core.scheduler import Scheduler
@@ -52,3 +53,46 @@ def first_of(scheduler: Scheduler, bookings: Bookings, project: str, count: int)
     for booking in listed[:count]:
         found.add(booking)
     return found
+
+
+class Starts:
+    """The earliest starts between these promises, as long as nothing happens. Neither rules about groups nor the right
+    to evict count."""
+
+    __slots__ = ("_begins", "_known", "_outlooks", "_scheduler", "bookings")
+
+    def __init__(self, scheduler: Scheduler, bookings: Bookings) -> None:
+        self._scheduler, self.bookings = scheduler, bookings
+        self._begins: dict[str, list[int]] = {}
+        self._outlooks: dict[tuple[str, int], Outlook] = {}  # by how many of the promises
+        self._known: dict[tuple[Shape, int], tuple[int, tuple[int, str] | None]] = {}  # by duration
+
+    def of(self, queued: Queued) -> tuple[int, tuple[int, str] | None]:
+        """(count, (start in ms, where)): how many of the promises, by their start, the job can't get ahead of, and its
+        earliest start past these, None when there is none."""
+        key = (queued.shape, queued.duration_ms)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._between(queued)
+        return found
+
+    def _between(self, queued: Queued) -> tuple[int, tuple[int, str] | None]:
+        project, now_ms, duration_ms = queued.shape.project, self.bookings.now_ms, queued.duration_ms
+        begins = self._begins.get(project)
+        if begins is None:
+            begins = self._begins[project] = begins_of(self.bookings, queued.owner[1])
+        begun, count, start = bisect_left(begins, now_ms + duration_ms), -1, None
+        while begun > count:
+            outlook = self._outlooks.get((project, begun))
+            if outlook is None:
+                outlook = self._outlooks[project, begun] = self._past(queued, begun)
+            count, start = begun, earliest_place(self._scheduler.room, queued.shape.wanted, outlook)
+            if start is not None and begun < len(begins):
+                begun = bisect_left(begins, max(start[0], now_ms) + duration_ms)
+        return count, start
+
+    def _past(self, queued: Queued, count: int) -> Outlook:
+        """The expected releases past the first of the promises."""
+        first = first_of(self._scheduler, self.bookings, queued.owner[1], count)
+        asked = Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
+        return outlook_of(self._scheduler.releases, first, asked)

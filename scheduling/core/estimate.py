@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduling.core.first_start import bounds_of, last_start
+from scheduling.core.first_start import is_bound, last_start
 from scheduling.core.placement import find
 from scheduling.core.waiting import Queued
 
@@ -84,7 +84,7 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
     # A reservation binds those behind it only: with work ahead that holds none it is no more than a hope.
     # Nor is it one of the place that a gang gets which holds out no more, or of one before others' reservations.
     promised = explainer.is_promised(queued) and ahead == 0 and not queued.shape.wanted.strict and low == high
-    return Estimate(at, low, high, rank, promised, exact=low in bounds_of(scheduler, queued))
+    return Estimate(at, low, high, rank, promised, exact=is_bound(scheduler, queued, low))
 
 
 def gets_it_then(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> bool:

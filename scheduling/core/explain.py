@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.alternatives import Alternative, alternatives, hint
 from scheduling.core.backfill import longest_now
+from scheduling.core.between import Starts
 from scheduling.core.closing import able, first_open, fits_beside, free_in, in_reach, opening, suiting
 from scheduling.core.estimate import estimate, latest, soonest
 from scheduling.core.expiry import expiry
 from scheduling.core.feasibility import could_hold, empty_room
-from scheduling.core.first_start import asked_of, bounds_of, first_start, holds_out
+from scheduling.core.first_start import asked_of, first_start, holds_out, is_bound
 from scheduling.core.group_times import is_left_alone
 from scheduling.core.helping import helps
 from scheduling.core.in_hand import asleep, nominated, starting_soon
@@ -59,6 +60,7 @@ class Explainer:
         self._promised = {queued for jobs in self.cycle.promised.values() for queued in jobs}
         self._promised.update(self.cycle.promised_to_aged)
         self._seen: dict[object, Standpoint] = {}
+        self._starts: dict[tuple[Booking, ...], Starts] = {}
         self._ranked: list[RankKey] | None = None
         self._work: list[int] = []
         self._first: dict[object, tuple[int, list[int]] | None] = {}
@@ -83,20 +85,19 @@ class Explainer:
 
     def of_queued(self, queued: Queued) -> tuple[Reason, ...]:
         """Why a job of the queue waits."""
-        seen = self._seen_by(queued)
-        project, duration = queued.owner[1], queued.duration_ms
-        pins = seen.bookings.pins(project, duration)
+        seen, job = self._seen_by(queued), queued.job
+        pins = seen.pins(queued)
         # Equal for jobs that wait for the same reasons: the longer one is, the more windows it has to pass.
-        timed = (project, duration) if seen.windows else None
-        rights = queued.may_evict and (queued.job.queue, queued.job.level)
-        key = (queued.shape, queued.job.request.gpu_memory_min_mib, pins, timed, rights, seen.outlasts(queued))
+        timed = (queued.owner[1], queued.duration_ms) if seen.windows else None
+        rights = queued.may_evict and (job.queue, job.level)
+        key = (queued.shape, job.request.gpu_memory_min_mib, pins, timed, rights, seen.outlasts(queued))
         told = seen.told.get(key)
         if told is None:
             told = seen.told[key] = self._reasons(queued, seen)
         reasons, evictions_count = told
         if queued.may_evict and evictions_count:
             reasons = (*reasons, self._spared.reason(queued, self._patience(queued)))
-        return reasons if queued.job.start_by_ms is None else (*self._expiry(queued), *reasons)
+        return reasons if job.start_by_ms is None else (*self._expiry(queued), *reasons)
 
     def _patience(self, queued: Queued) -> Patience | None:
         """That victims would make room for the job, but no sooner: as its turn had it, or, without one, now."""
@@ -125,7 +126,8 @@ class Explainer:
         if found is None:
             cycle, level = self.cycle, queued.level
             bookings = cycle.bookings_before(queued) if promised else cycle.bookings_above(level)
-            found = self._seen[key] = Standpoint(self._scheduler, cycle, bookings, level)
+            starts = self._starts.setdefault(tuple(bookings.reservations), Starts(self._scheduler, bookings))
+            found = self._seen[key] = Standpoint(self._scheduler, cycle, starts, level)
         return found
 
     def ahead_of(self, queued: Queued) -> tuple[int, int]:
@@ -205,12 +207,14 @@ class Explainer:
             found += [] if alone is None else [alone]
         else:
             found.append(self._shortfalls.reason(queued, self._expected(queued, seen)))
-        return (*found, *self._window_ahead(queued, found)), True
+        if seen.windows:
+            found += self._window_ahead(queued, found)
+        return tuple(found), True
 
     def _window_ahead(self, queued: Queued, told: list[Reason]) -> tuple[Reason, ...]:
         """The windows that decide when it starts, unless a reason has told of windows."""
         bookings = self.bookings(queued)
-        if not bookings.are_windows or any(name == "window_until_ms" for each in told for name, _ in each.numbers):
+        if any(name == "window_until_ms" for each in told for name, _ in each.numbers):
             return ()
         start = self.starts_by(queued)
         found = window_ahead(self._scheduler, bookings, queued, start_ms=None if start is None else start[0])
@@ -365,11 +369,11 @@ class Explainer:
             found = self.starts_by(queued)
             there = None if found is None else (found[0], place_name(scheduler.inventory, wanted, found[1]))
         else:
-            there = seen.start(queued)
+            there = seen.starts.of(queued)[1]
         if there is None:
             return None
         start_ms = max(there[0], self.cycle.now_ms)
-        return start_ms if start_ms in bounds_of(scheduler, queued) else soonest(start_ms), there[1]
+        return start_ms if is_bound(scheduler, queued, start_ms) else soonest(start_ms), there[1]
 
 
 def _numbers(changes: tuple[Alternative, ...]) -> Numbers:

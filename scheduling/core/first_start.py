@@ -93,10 +93,11 @@ def _waits_as_fast(scheduler: Scheduler, bookings: Bookings, queued: Queued) -> 
     return isinstance(choose_victims(scheduler, bookings, queued, pins=pins, now_ms=bookings.now_ms), Patience)
 
 
-def bounds_of(scheduler: Scheduler, queued: Queued) -> frozenset[int]:
-    """The instants in ms that keep the job waiting to the moment: its own times, and the ends of windows."""
-    own = (queued.job.due_ms, queued.shape.lax_from_ms)
-    return frozenset((*own, *(window.end_ms for window in scheduler.windows)))
+def is_bound(scheduler: Scheduler, queued: Queued, instant_ms: int) -> bool:
+    """Whether the instant keeps the job waiting to the moment: its own times do, and the ends of windows."""
+    if instant_ms == queued.shape.lax_from_ms or instant_ms == queued.job.due_ms:
+        return True
+    return bool(scheduler.windows) and any(window.end_ms == instant_ms for window in scheduler.windows)
 
 
 def holds_out(scheduler: Scheduler, bookings: Bookings, queued: Queued) -> Reason | None:

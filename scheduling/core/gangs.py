@@ -16,6 +16,7 @@ from scheduling.core.room import Pins, Room, Wanted
 from scheduling.core.view import View
 
 GROUP, RACK, ANYWHERE = range(3)
+_HIGHEST = {None: ANYWHERE, "rack": RACK, "nvlink_group": GROUP}
 NOTHING_OPENED: Mapping[int, int] = {}
 
 
@@ -98,9 +99,7 @@ def _in_view(room: Room, view: View, wanted: Wanted, pins: Pins) -> list[int] | 
 
 def rungs_of(room: Room, wanted: Wanted) -> tuple[int, int]:
     """The best and the worst rung of the ladder the gang may take now; a strict one holds out for the best there is."""
-    highest = {None: ANYWHERE, "rack": RACK, "nvlink_group": GROUP}[wanted.request.required_level]
-    if wanted.nvlink:
-        highest = GROUP
+    highest = GROUP if wanted.nvlink else _HIGHEST[wanted.request.required_level]
     lowest = GROUP if highest == GROUP or room.inventory.spanning else RACK
     if wanted.strict:
         highest = min(highest, wanted.best_rung)
@@ -165,6 +164,8 @@ def _by_rack(room: Room, nodes: list[tuple[int, int]]) -> dict[str, list[tuple[i
 
 def _fastest(room: Room, nodes: list[tuple[int, int]]) -> list[int]:
     """Nodes by bandwidth, high first, then the tightest, then in canonical order."""
+    if room.inventory.is_even:
+        return [node for _, node in sorted([(count, node) for node, count in nodes])]
     bandwidth = room.inventory.bandwidth
     return [node for node, _ in sorted(nodes, key=lambda each: (-bandwidth[each[0]], each[1], each[0]))]
 
@@ -189,6 +190,8 @@ def _in_one_rack(room: Room, view: View, wanted: Wanted, *, scope: _Scope, pins:
 def _bottleneck(room: Room, wanted: Wanted, scope: _Scope) -> float:
     """The bandwidth of the slowest node of the gang where it has the fastest ones of the scope, which suits it."""
     bandwidth = room.inventory.bandwidth
+    if room.inventory.is_even:
+        return bandwidth[0]
     slowest = sorted((bandwidth[node] for node, _ in scope.enough), reverse=True)[wanted.nodes - 1]
     if not wanted.remainder:
         return slowest
@@ -223,6 +226,8 @@ def _fast_enough(
     ``amounts``: how much of the ``need`` each place holds, given its nodes; with all of them it is met.
     """
     bandwidth = room.inventory.bandwidth
+    if room.inventory.is_even:
+        return nodes
     speeds = sorted({bandwidth[node] for node, _ in nodes}, reverse=True)
     if len(speeds) == 1:
         return nodes

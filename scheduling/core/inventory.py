@@ -25,6 +25,7 @@ class Inventory:
         self.nodes: list[Node] = ordered
         self.node_at = {node.name: place for place, node in enumerate(ordered)}
         self.bandwidth = [node.network_bandwidth_gbps for node in ordered]
+        self.is_even = len(set(self.bandwidth)) <= 1  # no node has more bandwidth than another
 
         found: dict[tuple[int, str], list[Gpu]] = defaultdict(list)
         for gpu in installed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from scheduling.core.bits import lowest_in, places_in
 from scheduling.core.bookings import NEVER, Bookings
@@ -55,15 +55,15 @@ def earliest_place(room: Room, wanted: Wanted, outlook: Outlook) -> tuple[int, s
 
     The GPUs themselves are only found where they must be to tell. No patience for a single rack.
     """
-    inventory = room.inventory
-    if _is_of_equal_parts(room, wanted):
-        choice = _choice(outlook.releases.forecast(room.view(wanted), NODE, wanted.need), outlook, wanted.nodes)
-        return None if choice is None else (choice.start_ms, inventory.nodes[choice.places[0]].name)
+    inventory, releases = room.inventory, outlook.releases
     if not wanted.is_gang and not wanted.request.allow_span:
-        start, place = outlook.first(outlook.releases.forecast(room.view(wanted), _kind(wanted), wanted.need))
+        start, place = outlook.first(releases.forecast(room.view(wanted), _kind(wanted), wanted.need))
         if start >= NEVER:
             return None
         return start, inventory.group_of[place] if wanted.nvlink else inventory.nodes[place].name
+    if _is_of_equal_parts(room, wanted):
+        choice = _choice(releases.forecast(room.view(wanted), NODE, wanted.need), outlook, wanted.nodes)
+        return None if choice is None else (choice.start_ms, inventory.nodes[choice.places[0]].name)
     found = _earliest(room, wanted, outlook, patience_ms=0)
     if found is None:
         return None
@@ -173,22 +173,29 @@ def _equal_parts(forecast: Forecast, outlook: Outlook, nodes: int, *, patience_m
 def _choice(forecast: Forecast, outlook: Outlook, nodes: int, *, patience_ms: int = 0) -> Choice | None:
     """The nodes of a gang of equal parts. Only those that are ready in time are looked at."""
     key = (nodes, patience_ms)
+    until, beside = -1, None
     for choice in reversed(forecast.kept.get(key, ())):
-        if choice.beside == outlook.beside(forecast, choice.until_ms):
+        if choice.until_ms != until:  # mostly all of them have the same
+            until = choice.until_ms
+            beside = outlook.beside(forecast, until)
+        if choice.beside == beside:
             return choice
     ready = outlook.soonest(forecast, nodes, patience_ms=patience_ms)
     if not ready:
         return None
-    choice = _chosen(ready, nodes, forecast.racks(nodes), outlook.releases.inventory, patience_ms=patience_ms)
-    choice = replace(choice, beside=outlook.beside(forecast, choice.until_ms))
+    start, until, places = _chosen(
+        ready, nodes, forecast.racks(nodes), outlook.releases.inventory, patience_ms=patience_ms
+    )
+    choice = Choice(start, until, places, outlook.beside(forecast, until))
     forecast.keep(key, choice)
     return choice
 
 
 def _chosen(
     steps: list[tuple[int, int]], nodes: int, racks: list[str], inventory: Inventory, *, patience_ms: int
-) -> Choice:
-    """One of the racks, if one has so many of the nodes that are ready in time, else the first of them all."""
+) -> tuple[int, int, tuple[int, ...]]:
+    """(start, until, places) of a choice: one of the racks, if one has so many of the nodes that are ready in time,
+    else the first of them all."""
     start, ready, first = -1, 0, 0
     in_rack = inventory.rack_bits
     for instant, places in steps:
@@ -201,8 +208,8 @@ def _chosen(
             touched = sorted({inventory.rack_of[node] for node in places_in(places)})
         for rack in touched:
             if (ready & in_rack[rack]).bit_count() >= nodes:
-                return Choice(instant, start + patience_ms, tuple(lowest_in(ready & in_rack[rack], nodes)))
-    return Choice(start, start + patience_ms, tuple(lowest_in(first, nodes)))
+                return instant, start + patience_ms, tuple(lowest_in(ready & in_rack[rack], nodes))
+    return start, start + patience_ms, tuple(lowest_in(first, nodes))
 
 
 def _best(

@@ -17,7 +17,7 @@ from scheduling.core.alternatives import (
 from scheduling.core.between import first_of
 from scheduling.core.bookings import Bookings
 from scheduling.core.estimate import STEP_MS, soonest
-from scheduling.core.first_start import bounds_of, first_start
+from scheduling.core.first_start import first_start, is_bound
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.waiting import ENDLESS, Queued
@@ -78,7 +78,7 @@ class Sooner:
             self._cycle.refresh(other.shape)
             start = first_start(scheduler, self._bookings, other, evicts=False)
             if start is not None and self._cycle.now_ms < start[0] <= self._by_ms:
-                found = start[0] if start[0] in bounds_of(scheduler, other) else soonest(start[0])
+                found = start[0] if is_bound(scheduler, other, start[0]) else soonest(start[0])
             self._starts[job] = found
         return self._starts[job]
 

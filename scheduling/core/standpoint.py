@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from scheduling.core.between import begins_of, first_of
-from scheduling.core.bookings import Bookings
+from scheduling.core.between import Starts
 from scheduling.core.obstacles import got_ahead
-from scheduling.core.outlook import Outlook, outlook_of
 from scheduling.core.placement import fits_with
 from scheduling.core.plan import Reason
-from scheduling.core.reservations import Asked, earliest_place
-from scheduling.core.waiting import Queued, Shape
+from scheduling.core.room import Pins
+from scheduling.core.waiting import Queued
 from scheduling.core.words import gpus_in_words, jobs_in_words
 
 if TYPE_CHECKING:
@@ -29,67 +26,32 @@ class Standpoint:
 
     __slots__ = (
         "_ahead",
-        "_begins",
         "_cycle",
         "_level",
-        "_outlooks",
         "_scheduler",
-        "_starts",
         "bookings",
+        "starts",
         "told",
         "windows",
     )
 
-    def __init__(self, scheduler: Scheduler, cycle: Cycle, bookings: Bookings, level: int) -> None:
-        self._scheduler, self._cycle, self.bookings, self._level = scheduler, cycle, bookings, level
-        self.windows = bookings.are_windows
+    def __init__(self, scheduler: Scheduler, cycle: Cycle, starts: Starts, level: int) -> None:
+        """``starts``: those between the promises to others."""
+        self._scheduler, self._cycle, self.starts, self._level = scheduler, cycle, starts, level
+        self.bookings = starts.bookings
+        self.windows = self.bookings.are_windows
         self.told: dict[object, tuple[tuple[Reason, ...], bool]] = {}
-        self._outlooks: dict[tuple[str, int], Outlook] = {}  # by how many of the promises
-        self._begins: dict[str, list[int]] = {}  # of the promises, in ms
-        self._starts: dict[tuple[Shape, int], tuple[int, tuple[int, str] | None]] = {}  # by duration
         self._ahead: tuple[dict[int, int], int, Reason | None] | None = None
 
-    def start(self, queued: Queued) -> tuple[int, str] | None:
-        """(start in ms, where) of its earliest start between the promises; None when there is none. Neither rules about
-        groups nor the right to evict count."""
-        return self._between(queued)[1]
+    def pins(self, queued: Queued) -> Pins:
+        """What the job must leave out if it starts now."""
+        return self.bookings.pins(queued.owner[1], queued.duration_ms)
 
     def outlasts(self, queued: Queued) -> int:
         """Equal for jobs of one shape that are told the same start: those that fit in before the same promises."""
         if queued.shape.changes_itself or queued.may_evict:
             return queued.duration_ms if self.bookings.blocking(queued.owner[1]) else 0
-        return self._between(queued)[0]
-
-    def _between(self, queued: Queued) -> tuple[int, tuple[int, str] | None]:
-        """How many of the promises, by their start, it can't get ahead of, and its earliest start past these."""
-        shape, duration_ms = queued.shape, queued.duration_ms
-        key = (shape, duration_ms)
-        found = self._starts.get(key)
-        if found is None:
-            begins = self._begins.get(shape.project)
-            if begins is None:
-                begins = self._begins[shape.project] = begins_of(self.bookings, queued.owner[1])
-            now_ms = self._cycle.now_ms
-            begun, count = bisect_left(begins, now_ms + duration_ms), -1
-            while begun > count:
-                count, start = begun, self._start_past(queued, begun)
-                if start is not None and begun < len(begins):
-                    begun = bisect_left(begins, max(start[0], now_ms) + duration_ms)
-            found = self._starts[key] = count, start
-        return found
-
-    def _start_past(self, queued: Queued, count: int) -> tuple[int, str] | None:
-        return earliest_place(self._scheduler.room, queued.shape.wanted, self._outlook(queued, count))
-
-    def _outlook(self, queued: Queued, count: int) -> Outlook:
-        """The expected releases past the first of the promises."""
-        key = (queued.shape.project, count)
-        found = self._outlooks.get(key)
-        if found is None:
-            first = first_of(self._scheduler, self.bookings, queued.owner[1], count)
-            asked = Asked(queued.shape.wanted, queued.owner[1], queued.duration_ms)
-            found = self._outlooks[key] = outlook_of(self._scheduler.releases, first, asked)
-        return found
+        return self.starts.of(queued)[0]
 
     def behind(self, queued: Queued) -> Reason | None:
         """BEHIND when what jobs of its level and above were started on in this pass would have done for it."""
@@ -105,8 +67,7 @@ class Standpoint:
         return self._fits_with(self._held_of(cells), queued)
 
     def _fits_with(self, opened: dict[int, int], queued: Queued) -> bool:
-        pins = self.bookings.pins(queued.owner[1], queued.duration_ms)
-        return fits_with(self._scheduler.room, queued.shape.wanted, pins, opened=opened)
+        return fits_with(self._scheduler.room, queued.shape.wanted, self.pins(queued), opened=opened)
 
     def _held_of(self, cells: dict[int, int]) -> dict[int, int]:
         """Those of the GPUs that take work and are held now."""

@@ -93,40 +93,37 @@ class Line:
     No job in it is shorter than ``shortest_ms``.
     """
 
-    __slots__ = ("_cursor", "_cycle", "_gone", "_jobs", "_limit", "shortest_ms")
+    __slots__ = ("_cursor", "_cycle", "_gone", "_limit", "jobs", "shortest_ms")
 
     def __init__(self) -> None:
         self.shortest_ms = ENDLESS
-        self._jobs: list[Queued] = []
+        self.jobs: list[Queued] = []
         self._gone = 0
         self._cycle, self._cursor, self._limit = -1, 0, -1
 
     def __bool__(self) -> bool:
-        return len(self._jobs) > self._gone
-
-    def __iter__(self) -> Iterator[Queued]:
-        return (job for job in self._jobs if job.here)
+        return len(self.jobs) > self._gone
 
     def add(self, job: Queued) -> None:
         """The job stands in the line by its submission."""
         self._cycle = -1
         if job.duration_ms < self.shortest_ms:
             self.shortest_ms = job.duration_ms
-        _stand(self._jobs, job)
+        _stand(self.jobs, job)
 
     def note_gone(self) -> None:
         """One of the jobs has left. Never called in the midst of a cycle's traversal of this line but for its head."""
         self._gone += 1
-        if self._gone > 16 and self._gone * 2 > len(self._jobs):
-            self._jobs = [job for job in self._jobs if job.here]
+        if self._gone > 16 and self._gone * 2 > len(self.jobs):
+            self.jobs = [job for job in self.jobs if job.here]
             self._gone = 0
-            self.shortest_ms = min((job.duration_ms for job in self._jobs), default=ENDLESS)
+            self.shortest_ms = min((job.duration_ms for job in self.jobs), default=ENDLESS)
             self._cycle = -1
 
     def ask_again(self) -> None:
         """What this cycle decided about its jobs is forgotten."""
         self._cycle = -1
-        for job in self._jobs:
+        for job in self.jobs:
             job.judged = -1
 
     def first(self, limit: int, cycle: int) -> Queued | None:
@@ -135,7 +132,7 @@ class Line:
         Within a cycle the limit of a line only falls and decided jobs stay decided, so the search goes on where it
         ended.
         """
-        jobs = self._jobs
+        jobs = self.jobs
         begin = self._cursor if self._cycle == cycle and limit <= self._limit else 0
         self._cycle, self._limit = cycle, limit
         for place in range(begin, len(jobs)):
@@ -164,7 +161,9 @@ class Nest:
         for projects in self.queues.values():
             for users in projects.values():
                 for line in users.values():
-                    yield from line
+                    for job in line.jobs:
+                        if job.here:
+                            yield job
 
     def add(self, job: Queued) -> None:
         """The job is in its owner's line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduling.core.estimate import soonest
-from scheduling.core.first_start import bounds_of
+from scheduling.core.first_start import is_bound
 from scheduling.core.plan import Reason
 from scheduling.core.reservations import place_name
 from scheduling.core.windows_ahead import window_ahead
@@ -37,7 +37,7 @@ def when_due(scheduler: Scheduler, explainer: Explainer, queued: Queued, *, play
 def _short(scheduler: Scheduler, queued: Queued, start: tuple[int, list[int]]) -> Reason:
     """BUSY with where and when, by the ``max_duration`` of what runs, enough is free for it."""
     first_ms, gpus = start
-    told = first_ms if first_ms in bounds_of(scheduler, queued) else max(soonest(first_ms), queued.job.due_ms)
+    told = first_ms if is_bound(scheduler, queued, first_ms) else max(soonest(first_ms), queued.job.due_ms)
     where = place_name(scheduler.inventory, queued.shape.wanted, gpus)
     message = f"Too little is free for it then; enough is expected on {where} on {instant_in_words(told)}."
     numbers = (("need", queued.job.request.gpu_count), ("earliest_domain", where), ("earliest_at_ms", told))
