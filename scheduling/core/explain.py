@@ -202,6 +202,8 @@ class Explainer:
                 or self._promised_away(queued)
                 or self._only_a_rule(queued)
             )
+            if obstacle is not None and obstacle.code == "STARTING":  # it fits, and needs nobody's GPUs
+                return (*found, obstacle), False
             found.append(obstacle or self._short(queued))
             alone = self._left_alone(queued)
             found += [] if alone is None else [alone]

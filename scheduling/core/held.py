@@ -18,13 +18,14 @@ class Held:
     __slots__ = (
         "apart", "asked_ms", "attempt", "cells", "checkpoint_interval_s", "end_ms", "epoch", "gpus", "group", "id",
         "leaving", "level", "level_value", "owner", "preemptible", "preempting", "recent_preemptions", "restore_s",
-        "run", "running", "save_s", "saved_ms", "started_ms", "stop_by_ms",
+        "run", "running", "save_s", "saved_ms", "started_in", "started_ms", "stop_by_ms",
     )  # fmt: skip
 
     def __init__(self, job_id: str, owner: Owner, gpus: list[int], *, cells: dict[int, int], run: Run) -> None:
         self.id, self.owner, self.gpus, self.cells, self.run = job_id, owner, gpus, cells, run
         self.end_ms = run.end_ms
         self.started_ms = run.start_ms
+        self.started_in = -1  # the number of the cycle that started it, of those of this scheduler
         self.attempt, self.epoch = "", 0
         self.level, self.level_value = "", 0
         self.preemptible, self.preempting, self.running = True, False, True
@@ -70,8 +71,9 @@ class Held:
         self.group, self.apart = attempt.group, attempt.apart
         return self
 
-    def as_started(self, job: WaitingJob, *, always_saved: bool) -> Held:
-        """The facts of a waiting job that has just started."""
+    def as_started(self, job: WaitingJob, *, cycle: int, always_saved: bool) -> Held:
+        """The facts of a waiting job that has just started, in the cycle of this number."""
+        self.started_in = cycle
         self.level, self.level_value = job.level, job.level_value
         self.preemptible, self.recent_preemptions = job.preemptible, job.recent_preemptions
         self.saved_ms = ALWAYS_SAVED if always_saved else None

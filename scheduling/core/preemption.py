@@ -60,7 +60,10 @@ def runs_on(scheduler: Scheduler, held: Held) -> bool:
 
 
 def within_its_rights(scheduler: Scheduler, queued: Queued) -> list[Held]:
-    """The running jobs that the rules let it evict, by id, also those that would not be stopped for it now."""
+    """The running jobs that the rules let it evict, by id, also those that would not be stopped for it now.
+
+    What starts in this very cycle does not run yet: so it is with one that gets back the GPUs that it left in vain.
+    """
     queue, level = queued.job.queue, queued.job.level
     allowed = {
         (rule.victim_queue, rule.victim_level)
@@ -70,7 +73,11 @@ def within_its_rights(scheduler: Scheduler, queued: Queued) -> list[Held]:
     found = [
         held
         for held in scheduler.live.values()
-        if held.running and held.preemptible and not held.preempting and (held.owner[0], held.level) in allowed
+        if held.running
+        and held.started_in != scheduler.cycles
+        and held.preemptible
+        and not held.preempting
+        and (held.owner[0], held.level) in allowed
     ]
     return sorted(found, key=lambda held: held.id)
 

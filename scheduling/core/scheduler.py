@@ -297,11 +297,11 @@ class Scheduler:
 
     def start(self, queued: Queued, gpus: list[int], now_ms: int, *, nominated: bool = False) -> Held:
         """The waiting job runs on these GPUs from now on; ``nominated`` ones were kept for it."""
-        job = queued.job
-        cells = self.inventory.cells_of_gpus(gpus)
+        job, cells = queued.job, self.inventory.cells_of_gpus(gpus)
         run = Run(queued.owner, self.billing_of(gpus), now_ms, end_ms=now_ms + queued.duration_ms)
         self.share.start(run, this_cycle=True)
-        held = Held(job.id, queued.owner, gpus, cells=cells, run=run).as_started(job, always_saved=self.assume_saved)
+        held = Held(job.id, queued.owner, gpus, cells=cells, run=run)
+        held.as_started(job, cycle=self.cycles, always_saved=self.assume_saved)
         if queued.here:
             self.leave_queue(queued)
         if not nominated:

@@ -176,6 +176,13 @@ def test_a_job_that_fits_but_for_a_reservation_is_told_whose_and_how_short_it_mu
     assert (numbers["held_for"], numbers["fits_if_at_most_s"]) == ("large", 600)
 
 
+def test_a_job_that_may_evict_needs_nobody_s_gpus_once_its_partner_has_started_in_the_same_cycle():
+    critical = job("1", level="Critical", near=GroupRule("blue", "node"))
+    partner = job("2", at=1, family="blue")
+    plan = decide(world(loose(3), critical, partner, running=[live("r", "n0/0", level="Low")]))
+    assert (order_of(plan), told(plan)) == (["2"], ["STARTING"])
+
+
 @pytest.mark.parametrize(("ends", "offered"), [(80, 10), (130, 60), (339, 260), (3_669, 3_590), (3_789, 3_660)])
 def test_the_time_limit_offered_leaves_a_minute_to_act_and_is_rounded_down(ends, offered):
     jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]

@@ -51,6 +51,13 @@ def let_go(plan: Plan) -> list[str]:
     return [each.job for each in plan.unnominations]
 
 
+def test_who_gets_back_what_he_left_in_vain_is_not_evicted_in_the_same_cycle():
+    back = Nomination("low", ("n0/0",), NOW + 90_000, False)
+    waiting = [job("low", level="Low"), job("critical", level="Critical", at=1)]
+    plan = decide(world(loose(1), *waiting, nominations=(back,)))
+    assert (places_of(plan), victims(plan)) == ({"low": ["n0/0"]}, [])
+
+
 # What has come free meanwhile
 
 
