@@ -15,6 +15,8 @@ MAX_VALUES = 64
 MAX_TEXT = 200
 MAX_WEIGHT = 100
 TERM_FIELDS = ("key", "op", "values", "weight")
+# What other systems call them, and is not like enough to be found as a slip.
+ALSO_CALLED = {"operator": "op", "label": "key", "name": "key"}
 
 
 def read_affinity(fields: Fields) -> tuple[AffinityTerm, ...] | None:
@@ -58,7 +60,9 @@ def _term(fields: Fields, path: str, raw: object, *, required: bool) -> Affinity
     errors = len(fields.errors)
     for name in raw:
         if name not in TERM_FIELDS:
-            message = f"there is no field {shown(name)} in a rule{nearest(name, TERM_FIELDS)}; remove it"
+            right = ALSO_CALLED.get(str(name).casefold())
+            hint = f" (did you mean {right!r}?)" if right else nearest(name, TERM_FIELDS)
+            message = f"there is no field {shown(name)} in a rule{hint}; remove it"
             fields.refuse(f"{path}.{name}", "unknown_field", message)
     key, op = raw.get("key"), raw.get("op")
     if "key" not in raw:

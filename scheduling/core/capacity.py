@@ -143,7 +143,23 @@ def _too_many(wanted: ResourceRequest, count: int, pool: Pool, rooms: Rooms, *, 
         bare, lambda changed: rooms_at_door(pool, changed, over_nodes=over_nodes).split(count) is not None
     )
     told = _count_message(wanted, count, most, several=several) + (instead if most else "")
+    if over_nodes and most:
+        told += _spread_out(bare, count, pool)
     return FieldError("gpu_count", _code(wanted, several=several), told, most)
+
+
+def _spread_out(bare: ResourceRequest, count: int, pool: Pool) -> str:
+    """Why a count is too many that the pool would hold spread out, as the end of a sentence; nothing where it is not,
+    or more is asked for of how they lie."""
+    if bare.allow_span or bare.nvlink_required or bare.required_level or bare.max_wait_for_level_s:
+        return ""
+    spread = rooms_for(pool, replace(bare, allow_span=True)).most()
+    if spread < count:
+        return ""
+    return (
+        f"; each of its nodes gives as many, but for one that may give fewer: with allow_span, where each gives what it "
+        f"has, there is room for {spread}"
+    )
 
 
 def _on_one_node(wanted: ResourceRequest, counts: Counts, asked: Split, most: int) -> Iterator[FieldError]:

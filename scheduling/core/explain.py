@@ -16,14 +16,14 @@ from scheduling.core.between import Starts
 from scheduling.core.closing import able, first_open, fits_beside, free_in, in_reach, opening, suiting
 from scheduling.core.estimate import estimate, latest, soonest
 from scheduling.core.expiry import expiry
-from scheduling.core.feasibility import could_hold, empty_room
 from scheduling.core.first_start import asked_of, first_start, holds_out, is_bound
 from scheduling.core.group_times import is_left_alone
 from scheduling.core.helping import helps
 from scheduling.core.in_hand import asleep, nominated, starting_soon
+from scheduling.core.kept_free import kept_beside
+from scheduling.core.never_now import never_now
 from scheduling.core.obstacles import closed, closed_too, kept_away, kept_away_too
 from scheduling.core.ordering import RankKey, rank_key
-from scheduling.core.out_of_service import out_of_service
 from scheduling.core.partners import WaitsFor, left_alone, no_partner, waits_for
 from scheduling.core.placement import find, is_out_of_question
 from scheduling.core.plan import Hold, Reason
@@ -32,15 +32,15 @@ from scheduling.core.preemption import Patience, choose_victims
 from scheduling.core.reservations import place_name
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Wanted
-from scheduling.core.rules import spelled, strange_labels
-from scheduling.core.scarcity import most_in_one_place, shortage
+from scheduling.core.rules import all_spelled
+from scheduling.core.scarcity import shortage
 from scheduling.core.shortfalls import Expected, Numbers, expected_numbers
 from scheduling.core.spared import Spared
 from scheduling.core.standpoint import Standpoint
 from scheduling.core.waiting import Queued
 from scheduling.core.when_due import when_due
 from scheduling.core.windows_ahead import window_ahead
-from scheduling.core.words import agree, jobs_in_words, wanted_in_words
+from scheduling.core.words import agree, jobs_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.bookings import Booking, Bookings
@@ -184,7 +184,7 @@ class Explainer:
         if shape.changes_itself:
             self.cycle.refresh(shape)
         if shape.possible_in is not self._usable:
-            hopeless = self._never_now(queued)
+            hopeless = never_now(self._scheduler, queued.job.request)
             if hopeless is not None:
                 return (hopeless,), False
             shape.possible_in = self._usable
@@ -208,7 +208,9 @@ class Explainer:
             alone = self._left_alone(queued)
             found += [] if alone is None else [alone]
         else:
-            found.append(self._shortfalls.reason(queued, self._expected(queued, seen)))
+            short = self._shortfalls.reason(queued, self._expected(queued, seen))
+            more, told = kept_beside(self._scheduler, queued)
+            found.append(replace(short, message=short.message + more, numbers=(*short.numbers, *told)))
         if seen.windows:
             found += self._window_ahead(queued, found)
         return tuple(found), True
@@ -221,37 +223,6 @@ class Explainer:
         start = self.starts_by(queued)
         found = window_ahead(self._scheduler, bookings, queued, start_ms=None if start is None else start[0])
         return () if found is None else (found,)
-
-    def _never_now(self, queued: Queued) -> Reason | None:
-        """The reason when even an empty pool would not do, as it is installed or as it is healthy."""
-        scheduler, request = self._scheduler, queued.job.request
-        words = wanted_in_words(request)
-        if not scheduler.pool.nodes:
-            return Reason("NO_NODES", f"No node is registered. The job wants {words} and waits for the first nodes.")
-        bare = replace(request, affinity=request.preferred_terms)
-        if not could_hold(scheduler.pool, request):
-            if request.required_terms and could_hold(scheduler.pool, bare):
-                strange = strange_labels(scheduler.pool, request.required_terms)
-                why = f"The pool has {words}, but none where the required rules hold"
-                return _rule(request, why, more=f" {strange[0].upper()}{strange[1:]}." if strange else "")
-            numbers: Numbers = (("need", request.gpu_count), ("installed", self._most(request, healthy=False)))
-            return Reason("NO_INVENTORY", f"The pool no longer has {words} installed; more must be added.", numbers)
-        if find(scheduler.usable_room, Wanted(request)) is None:
-            most = self._most(request, healthy=True)
-            numbers = (
-                ("need", request.gpu_count), ("healthy", most), ("installed", self._most(request, healthy=False)),
-            )  # fmt: skip
-            message = (
-                f"The pool has {words}, but too few of them are healthy and on nodes that take work: {most} at most. "
-                f"{out_of_service(scheduler.usable_room, Wanted(request))}"
-            )
-            return Reason("UNHEALTHY_CAPACITY", message, numbers)
-        return None
-
-    def _most(self, request: ResourceRequest, *, healthy: bool) -> int:
-        """The most suitable GPUs that one place has, or for several nodes all of them: installed, or taking work."""
-        scheduler = self._scheduler
-        return most_in_one_place(scheduler.usable_room if healthy else empty_room(scheduler.pool), Wanted(request))
 
     def _fits_unconfined(self, queued: Queued) -> bool:
         """Whether the job would fit now if no rule about groups of jobs held it back."""
@@ -332,7 +303,7 @@ class Explainer:
         names = [change.name for change in changes]
         if "without_rule" in names:
             if self._is_kept_off_what_rules_leave(queued):
-                rules = _spelled(request)
+                rules = all_spelled(request.required_terms)
                 message, told = kept_away_too(self._scheduler, queued, rules)
                 return Reason("RULE", message + hint(changes), (("rules", rules), *told, *_numbers(changes)))
             return _rule(request, "Free GPUs would do, but the required rules don't hold there", changes)
@@ -358,7 +329,9 @@ class Explainer:
             there = [each for each in windows if not told_of.keys().isdisjoint(each.cells)]
             more, told = closed_too(told_of, there, self.cycle.now_ms, opens_ms=first_open(room, there, told_of))
             message, numbers = f"{message} {more}", (*numbers, *told)
-        return Reason(code, message + hint(changes), (*numbers, *self._earliest(queued), *_numbers(changes)))
+        more, told = kept_beside(self._scheduler, queued)
+        numbers = (*numbers, *told, *self._earliest(queued), *_numbers(changes))
+        return Reason(code, f"{message}{more}{hint(changes)}", numbers)
 
     def _earliest(self, queued: Queued) -> Numbers:
         """Where and when, by the ``max_duration`` of what runs, enough GPUs are free for it."""
@@ -382,13 +355,9 @@ def _numbers(changes: tuple[Alternative, ...]) -> Numbers:
     return tuple((change.name, change.value) for change in changes if change.value)
 
 
-def _spelled(request: ResourceRequest) -> str:
-    return "; ".join(spelled(term) for term in request.required_terms)
-
-
-def _rule(request: ResourceRequest, why: str, changes: tuple[Alternative, ...] = (), *, more: str = "") -> Reason:
-    rules = _spelled(request)
-    return Reason("RULE", f"{why}: {rules}.{more}{hint(changes)}", (("rules", rules), *_numbers(changes)))
+def _rule(request: ResourceRequest, why: str, changes: tuple[Alternative, ...]) -> Reason:
+    rules = all_spelled(request.required_terms)
+    return Reason("RULE", f"{why}: {rules}.{hint(changes)}", (("rules", rules), *_numbers(changes)))
 
 
 def holds_of(scheduler: Scheduler) -> tuple[Hold, ...]:

@@ -13,6 +13,7 @@ WITHOUT_LABEL = ("NotIn", "DoesNotExist")  # hold where the label is missing
 BUILT_IN = ("gpu_model", "network_bandwidth_gbps", "node", "nvlink_group_id", "rack_id")
 CALLED_NODE = ("name", "host", "hostname")
 MAX_LABELS = 10
+_SIGNS = {"In": "=", "NotIn": "!=", "Gt": ">", "Lt": "<"}
 
 
 def label(pool: Pool, gpu: Gpu, key: str) -> str | None:
@@ -99,5 +100,12 @@ def _number(text: str | None) -> float | None:
 
 
 def spelled(term: AffinityTerm) -> str:
-    """The rule as a person would write it: ``rack_id In r1, r2``."""
-    return " ".join(part for part in (term.key, term.op, ", ".join(term.values)) if part)
+    """The rule as a person would write it, and the form reads it: ``rack_id=r1,r2``, ``slots>4``, ``!ssd``."""
+    if term.op in ("Exists", "DoesNotExist"):
+        return f"{'!' if term.op == 'DoesNotExist' else ''}{term.key}"
+    return f"{term.key}{_SIGNS[term.op]}{','.join(term.values)}"
+
+
+def all_spelled(terms: Iterable[AffinityTerm]) -> str:
+    """The rules of a job as a person would write them in one line."""
+    return "; ".join(spelled(term) for term in terms)

@@ -33,6 +33,13 @@ def most_in_one_place(room: Room, wanted: Wanted) -> int:
     return max((count for count, _ in _places(room, view, wanted)), default=0)
 
 
+def ready_nodes(room: Room, wanted: Wanted) -> int:
+    """How many nodes have enough suitable GPUs free for a full part of the job."""
+    view = room.view(wanted)
+    view.with_nodes()
+    return sum(bits.bit_count() for bits in view.node_bits[wanted.need :])
+
+
 def _total(view: View) -> int:
     return sum(count * bits.bit_count() for count, bits in enumerate(view.node_bits))
 
@@ -91,7 +98,7 @@ def _places(room: Room, view: View, wanted: Wanted) -> Iterator[tuple[int, int]]
 
 def _of_gang(room: Room, view: View, wanted: Wanted, request: ResourceRequest) -> Shortage:
     words = wanted_in_words(request)
-    ready = sum(bits.bit_count() for bits in view.node_bits[wanted.need :])
+    ready = ready_nodes(room, wanted)
     free = _total(view)
     numbers: Numbers = (
         ("need", request.gpu_count), ("free", free), ("need_nodes", wanted.nodes), ("ready_nodes", ready),

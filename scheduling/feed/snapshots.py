@@ -16,6 +16,10 @@ from scheduling.store.queries.access import Actor
 from scheduling.store.queries.events import Change
 
 Key = tuple[str, str]
+# Of a GPU: the job that holds it, and the one that it is kept for.
+JOBS = ("job", "kept_for")
+# Events of a job that gets GPUs, or has some kept for it, with their UUIDs.
+GIVEN = ("granted", "nominated")
 
 
 def node_items(nodes: Iterable[Mapping[str, Any]], now: datetime) -> list[Item]:
@@ -47,29 +51,24 @@ def board(now: datetime) -> list[Item]:
 
 
 def job_items(ids: Collection[str], now: datetime) -> list[Item]:
-    """The jobs of those ids, each with the length of its log, and of their artifacts' files only how many they are: a
-    frame is sent on every change, and an artifact may have thousands."""
+    """The jobs of those ids, each with the length of its log."""
     ends = live.log_ends(ids)
     return [
-        Item("job", i, d["version"], _short(d), project=d["project"] or "", log=ends.get(i))
+        Item("job", i, d["version"], d, project=d["project"] or "", log=ends.get(i))
         for i, d in live.jobs(ids, now).items()
     ]
 
 
-def _short(job: Mapping[str, Any]) -> dict[str, Any]:
-    made = [{**each, "files": [], "of_files": len(each["files"])} for each in job["artifacts"]]
-    return {**job, "artifacts": made}
-
-
 def shown_to(actor: Actor, item: Item) -> Item | None:
-    """The item as this person may see it: another project's job is not there, and a GPU it holds is just busy."""
+    """The item as this person may see it: another project's job is not there, and a GPU it holds, or that is kept for it, is just so."""
     if item.project is not None and not actor.sees(item.project):
         own_refused = item.project == "" and item.data.get("user") == actor.username
         return item if own_refused else None
-    job = item.data.get("job") if item.object == "gpu" else None
-    if job is not None and not actor.sees(job["project"]):
-        return replace(item, data={**item.data, "job": None})
-    return item
+    if item.object != "gpu":
+        return item
+    named = {name: job for name in JOBS if (job := item.data.get(name)) is not None}
+    unknown = {name: None for name, job in named.items() if not actor.sees(job["project"])}
+    return replace(item, data={**item.data, **unknown}) if unknown else item
 
 
 def touched(changes: Iterable[Change], nodes: Mapping[str, Mapping[str, Any]]) -> tuple[set[str], set[str]]:
@@ -78,8 +77,8 @@ def touched(changes: Iterable[Change], nodes: Mapping[str, Mapping[str, Any]]) -
     holders: dict[str, set[str]] = {}
     for name, node in nodes.items():
         for g in node["gpus"]:
-            if g["job"]:
-                holders.setdefault(g["job"]["id"], set()).add(name)
+            for each in filter(None, (g[which] for which in JOBS)):
+                holders.setdefault(each["id"], set()).add(name)
     jobs: set[str] = set()
     names: set[str] = set()
     for change in changes:
@@ -87,9 +86,7 @@ def touched(changes: Iterable[Change], nodes: Mapping[str, Mapping[str, Any]]) -
             jobs.add(change.object_id)
             if change.type not in TICKS:
                 names |= holders.get(change.object_id, set())
-            names |= (
-                {homes[u] for u in change.data.get("gpus") or () if u in homes} if change.type == "granted" else set()
-            )
+            names |= {homes[u] for u in change.data.get("gpus") or () if u in homes} if change.type in GIVEN else set()
         elif change.object == "node":
             names.add(change.object_id)
         elif change.object == "gpu" and change.object_id in homes:

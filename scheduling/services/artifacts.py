@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -19,6 +19,7 @@ from scheduling.store.queries.access import Actor
 from workers.protocol import FileEntry, UnsafePath, check_path, manifest_digest
 
 MAX_FILES = 10_000
+TOLD = 5
 KINDS = ("model", "checkpoint", "dataset", "eval", "output", "log")
 
 
@@ -49,16 +50,18 @@ def begin(owner: Owner, message: Mapping[str, Any], now: datetime) -> dict[str, 
     An attempt that begins the same once more, having been cut off, goes on with what it had begun.
     """
     files, wrong = _entries(message.get("files"))
-    if wrong is not None:
-        return wrong
     name, kind = message.get("name"), message.get("kind", "model")
     if not isinstance(name, str) or not 1 <= len(name.strip()) <= 100 or not name.isprintable() or "/" in name:
-        return Refusal(422, "bad_name", "an artifact's name is 1 to 100 printable characters without '/'", "name")
+        words = "an artifact's name is 1 to 100 printable characters without '/'"
+        wrong.append(Refusal(422, "bad_name", words, "name"))
     if kind not in KINDS:
-        return Refusal(422, "unknown_kind", f"kind must be one of {', '.join(KINDS)}", "kind")
+        wrong.append(Refusal(422, "unknown_kind", f"kind must be one of {', '.join(KINDS)}", "kind"))
     total = sum(f["size"] for f in files)
     if total > settings.MAX_ARTIFACT_BYTES:
-        return Refusal(413, "too_large", f"{total} bytes; the limit is {settings.MAX_ARTIFACT_BYTES}", "files")
+        words = f"{total} bytes; the limit is {settings.MAX_ARTIFACT_BYTES}"
+        wrong.append(Refusal(413, "too_large", words, "files"))
+    if not isinstance(name, str) or wrong:
+        return _together(wrong)
     meta = message.get("meta") if isinstance(message.get("meta"), Mapping) else {}
     if owner.actor is not None:
         if message.get("project") is None:
@@ -101,30 +104,43 @@ def _fenced(owner: Owner) -> Any:
         return None
 
 
-def _entries(given: Any) -> tuple[list[FileEntry], Refusal | None]:
-    """The announced files; sizes are exact, a sha256 may follow at the commit."""
+def _together(found: Sequence[Refusal]) -> Refusal:
+    """One refusal that tells of all of these, of ``TOLD`` in words, so that who mends them need not come back for each;
+    status, code and field are the first one's."""
+    words = list(dict.fromkeys(each.message for each in found))
+    more = f"; and {len(words) - TOLD} more" if len(words) > TOLD else ""
+    return replace(found[0], message="; ".join(words[:TOLD]) + more)
+
+
+def _entries(given: Any) -> tuple[list[FileEntry], list[Refusal]]:
+    """The announced files, and what is wrong with them; sizes are exact, a sha256 may follow at the commit."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        return [], Refusal(422, "required", "files must list at least one {path, size, sha256}", "files")
+        return [], [Refusal(422, "required", "files must list at least one {path, size, sha256}", "files")]
     if len(given) > MAX_FILES:
         words = f"it has {len(given)} files; the limit is {MAX_FILES}: pack them into fewer"
-        return [], Refusal(422, "too_many_files", words, "files")
-    files: list[FileEntry] = []
-    for row in given:
-        if not isinstance(row, Mapping):
-            return [], Refusal(422, "bad_file", "each file is {path, size, sha256}", "files")
-        size, sha = row.get("size"), row.get("sha256") or ""
-        try:
-            path = check_path(row.get("path", ""))
-        except UnsafePath as unsafe:
-            return [], Refusal(400, "unsafe_path", str(unsafe), "files")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            return [], Refusal(422, "bad_size", f"size of {path!r} must be a whole number of bytes", "files")
-        if sha and not _is_sha256(sha):
-            return [], Refusal(422, "bad_sha256", f"sha256 of {path!r} must be 64 hex digits", "files")
-        files.append({"path": path, "size": size, "sha256": sha})
+        return [], [Refusal(422, "too_many_files", words, "files")]
+    read = [_entry(row) for row in given]
+    files = [each for each in read if not isinstance(each, Refusal)]
+    wrong = [each for each in read if isinstance(each, Refusal)]
     if len({f["path"].casefold() for f in files}) != len(files):
-        return [], Refusal(422, "duplicate_path", "two files have one name (case does not count)", "files")
-    return files, None
+        wrong.append(Refusal(422, "duplicate_path", "two files have one name (case does not count)", "files"))
+    return files, wrong
+
+
+def _entry(row: Any) -> FileEntry | Refusal:
+    """The announced file, or what is wrong with it."""
+    if not isinstance(row, Mapping):
+        return Refusal(422, "bad_file", "each file is {path, size, sha256}", "files")
+    size, sha = row.get("size"), row.get("sha256") or ""
+    try:
+        path = check_path(row.get("path", ""))
+    except UnsafePath as unsafe:
+        return Refusal(400, "unsafe_path", str(unsafe), "files")
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        return Refusal(422, "bad_size", f"size of {path!r} must be a whole number of bytes", "files")
+    if sha and not _is_sha256(sha):
+        return Refusal(422, "bad_sha256", f"sha256 of {path!r} must be 64 hex digits", "files")
+    return {"path": path, "size": size, "sha256": sha}
 
 
 def _is_sha256(text: Any) -> bool:
@@ -196,25 +212,25 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
         return upload
     if upload.artifact_id is not None:
         return {"artifact": str(upload.artifact_id), "digest": upload.artifact.digest}
-    claimed = message.get("sha256") if isinstance(message.get("sha256"), Mapping) else {}
-    files: list[FileEntry] = []
-    for entry in upload.files:
-        wanted = (claimed or {}).get(entry["path"]) or entry["sha256"]
-        if not _is_sha256(wanted):
-            return Refusal(422, "bad_sha256", f"sha256 of {entry['path']!r} must be 64 hex digits", entry["path"])
-        files.append({"path": entry["path"], "size": entry["size"], "sha256": wanted})
+    files = _with_digests(upload, message.get("sha256"))
+    if isinstance(files, Refusal):
+        return files
     known, sizes = _known(upload, files), bytes_on_disk.part_sizes(upload.pk)
     tensors: dict[str, Any] = {}
+    wrong: list[Refusal] = []
     for number, entry in enumerate(files):
         received = None
         if entry["sha256"] not in known:
             received = _received(upload.pk, number, entry, have=sizes.get(number, 0))
-        if received is not None:
+        if received is not None:  # it is mended by sending this file's bytes
             return received
         found = _tensors(upload, number, entry, known)
         if isinstance(found, Refusal):
-            return found
-        tensors |= found
+            wrong.append(found)
+        else:
+            tensors |= found
+    if wrong:
+        return _together(wrong)
     bytes_on_disk.publish(
         upload.pk, {n: entry["sha256"] for n, entry in enumerate(files) if entry["sha256"] not in known}
     )
@@ -228,6 +244,20 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
         return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
     bytes_on_disk.forget(upload.pk)
     return {"artifact": str(done[0]), "digest": done[1]}
+
+
+def _with_digests(upload: Any, claimed: Any) -> list[FileEntry] | Refusal:
+    """The files of the upload, each with the digest that is claimed for it now or was when it was announced."""
+    told = claimed if isinstance(claimed, Mapping) else {}
+    files: list[FileEntry] = []
+    wrong: list[Refusal] = []
+    for entry in upload.files:
+        wanted = told.get(entry["path"]) or entry["sha256"]
+        if not _is_sha256(wanted):
+            words = f"sha256 of {entry['path']!r} must be 64 hex digits"
+            wrong.append(Refusal(422, "bad_sha256", words, entry["path"]))
+        files.append({"path": entry["path"], "size": entry["size"], "sha256": wanted})
+    return _together(wrong) if wrong else files
 
 
 def _received(upload: UUID, number: int, entry: FileEntry, *, have: int) -> Refusal | None:

@@ -25,6 +25,7 @@ from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.shapes import shape_of
 from workers.catalog import KINDS, check_params
+from workers.secret_words import masked, unquoted
 
 RETRIED = (JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED)
 KIND_QUEUES = {kind.name: kind.queue for kind in KINDS.values()}
@@ -93,11 +94,12 @@ def _over_nodes(kind: Any) -> bool:
     return not isinstance(kind, str) or kind not in KINDS or KINDS[kind].over_nodes
 
 
-def largest(kind: str, *, nvlink: bool = False) -> int:
-    """The most GPUs that a job of the kind may ask for now, with NVLink or without; 0 when the pool has none."""
+def largest(kind: str, *, nvlink: bool = False, spread: bool = False) -> int:
+    """The most GPUs that a job of the kind may ask for now: with NVLink or without, or ``spread`` over nodes with any
+    number on each; 0 when the pool has none."""
     policy, pool = load.policy_of(), load.pool_of()
     whole = nvlink and policy.nvlink_mode == "exclusive"
-    request = ResourceRequest(1, nvlink_required=nvlink, nvlink_exclusive=whole)
+    request = ResourceRequest(1, nvlink_required=nvlink, nvlink_exclusive=whole, allow_span=spread)
     return rooms_at_door(pool, request, over_nodes=_over_nodes(kind)).most()
 
 
@@ -183,16 +185,19 @@ def _canonical(body: Mapping[str, Any]) -> str:
 def _keep_refused(
     body: Mapping[str, Any], text: str, errors: tuple[dict[str, Any], ...], actor: Actor, now: datetime
 ) -> UUID | None:
-    """The stored REJECTED job; none for a project the actor may not know of (D28)."""
+    """The stored REJECTED job, without the secrets it held; none for a project the actor may not know of (D28)."""
     project = _project(body, actor)
     if project and not actor.sees(project):
         return None
+    kept, hidden = masked(body)
+    if hidden:  # the text may write them otherwise than they read, like \u0061
+        text = json.dumps(kept, sort_keys=True, default=str)
     return commit.reject(
-        name=_printable(body.get("name")),
-        kind=_printable(body.get("kind")),
+        name=_printable(kept.get("name")),
+        kind=_printable(kept.get("kind")),
         raw=text.replace("\x00", "\\u0000"),
-        spec=_kept(body),
-        errors=list(errors),
+        spec=_kept(kept),
+        errors=[{n: unquoted(v, hidden) if isinstance(v, str) else v for n, v in each.items()} for each in errors],
         project=project,
         user_id=actor.user_id,
         now=now,

@@ -52,7 +52,9 @@ class Foretold:
     from 1 and is None for a job that is not in the queue yet, or no more; ``promised``: it holds a reservation.
     ``nodes``: where it could start at the soonest; ``in_the_way``: the jobs that have its GPUs there. ``reasons``: why
     it waits as seen at the same instant, without the ids of other jobs. ``beside``: the group of which a job must still
-    run there then, "" when the start depends on none. ``tried``: the kinds of change that were tried, in words."""
+    run there then, "" when the start depends on none. ``tried``: the kinds of change that were tried, in words.
+    ``guarded_after_s``: how long it must have waited to hold a reservation whatever its rank; None where nothing does.
+    """
 
     start: Span | None
     rank: int | None = None
@@ -63,6 +65,7 @@ class Foretold:
     reasons: tuple[Mapping[str, Any], ...] = ()
     beside: str = ""
     tried: tuple[str, ...] = ()
+    guarded_after_s: float | None = None
 
 
 class Outlook:
@@ -129,8 +132,14 @@ class Outlook:
         nodes, holders = self._place(queued)
         near = queued.job.request.near
         beside = near.group if near is not None and near.group != queued.job.group else ""
-        span = self.estimated(found)
-        return Foretold(span, found.rank, found.promised, changes, nodes, holders, beside=beside, tried=kinds)
+        return Foretold(
+            self.estimated(found), found.rank, found.promised, changes, nodes, holders, beside=beside, tried=kinds,
+            guarded_after_s=self._guarded_after_s(),
+        )  # fmt: skip
+
+    def _guarded_after_s(self) -> float | None:
+        backfill = self.policy.backfill
+        return backfill.aged_after_s if backfill.aged_reservations else None
 
     def _place(self, queued: Queued) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(nodes, the jobs that have the GPUs) of where it could start at the soonest; no jobs where all of them have

@@ -14,6 +14,7 @@ from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 
 FIELD = "replaces"
+UNKNOWN = "unknown_job"
 OR_NOT = "submit it without replaces to have it beside what there is"
 
 
@@ -27,7 +28,7 @@ def find(value: Any, actor: Actor) -> tuple[Any, tuple[dict[str, Any], ...]]:
     row = queries.one(actor, value)
     if row is None:
         wrong = f"there is no job {shown(value)} that you may replace: give the id of a waiting job, or {OR_NOT}"
-        return None, (_refusal("unknown_job", wrong),)
+        return None, (_refusal(UNKNOWN, wrong),)
     if not is_replaceable(row):
         return None, (_too_late(row),)
     return row, ()
@@ -36,24 +37,41 @@ def find(value: Any, actor: Actor) -> tuple[Any, tuple[dict[str, Any], ...]]:
 def _too_late(row: Any) -> dict[str, Any]:
     """Why a job that there is can't be replaced, and what to do."""
     state = JobState(row.state)
-    if (by := queries.replaced_by(row)) is not None:
-        message = f"job {row.pk} was already replaced by {by.name} (job {by.pk}): replace that one, or {OR_NOT}"
-        return _refusal("already_replaced", message, str(by.pk))
+    if (newest := queries.newest_in_place_of(row)) is not None:
+        by, to_do = f"{newest.name} (job {newest.pk})", "replace that one"
+        if not is_replaceable(newest):
+            to_do = f"that one {_stands(newest)}"
+        message = f"job {row.pk} was already replaced, now by {by}: {to_do}, or {OR_NOT}"
+        return _refusal("already_replaced", message, str(newest.pk))
     if state is JobState.REJECTED:
         return _refusal("not_waiting", f"job {row.pk} was refused and has no place in the queue; {OR_NOT}")
-    if row.attempt_number:
-        if state in LIVE:
-            now, to_do = "has started", "cancel it first if its work may be lost"
-        elif row.is_terminal:
-            now, to_do = f"has run and is {state.value}", "there is nothing to take the place of"
-        else:
-            now, to_do = f"has run before and is {state.value} again", "cancel it yourself if its work may be lost"
-        return _refusal("already_started", f"job {row.pk} {now}: {to_do}; {OR_NOT}")
-    return _refusal("not_waiting", f"job {row.pk} is {state.value} and waits no more; {OR_NOT}")
+    if not row.attempt_number:
+        return _refusal("not_waiting", f"job {row.pk} {_stands(row)}; {OR_NOT}")
+    if state in LIVE:
+        to_do = "cancel it first if its work may be lost"
+    else:
+        to_do = (
+            "there is nothing to take the place of" if row.is_terminal else "cancel it yourself if its work may be lost"
+        )
+    return _refusal("already_started", f"job {row.pk} {_stands(row)}: {to_do}; {OR_NOT}")
+
+
+def _stands(row: Any) -> str:
+    """How far the job is that can't be replaced any more, as the end of a sentence."""
+    if not row.attempt_number:
+        return f"is {row.state} and waits no more"
+    if row.state in LIVE:
+        return "has started"
+    return f"has run and is {row.state}" if row.is_terminal else f"has run before and is {row.state} again"
 
 
 def _refusal(code: str, message: str, limit: str | None = None) -> dict[str, Any]:
     return {"field": FIELD, "code": code, "message": message, "limit": limit}
+
+
+def is_held(row: Any) -> bool:
+    """Whether the job is held, as the one in its place will be."""
+    return bool(row.state == JobState.HELD)
 
 
 def new_place(row: Any, submission: Submission, actor: Actor) -> str:

@@ -36,6 +36,7 @@ NEVER = frozenset(
 
 Verdict = Literal["now", "later", "never"]
 _WOULD: dict[Verdict, str] = {"now": "start at once", "later": "have to wait", "never": "never start"}
+REFUSED = "it would be refused, so that nothing is cancelled"
 _OTHERS = "other jobs would have to make room for it"
 
 
@@ -50,11 +51,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class InPlaceOf:
-    """The job that would be cancelled for it, and why its place in the queue would not be kept; "" when it would."""
+    """The job that would be cancelled for it, and why its place in the queue would not be kept; "" when it would.
+
+    ``held``: that job is held, and so this one would be: the plan is of when it is released.
+    """
 
     job: str
     name: str
     new_place: str
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,9 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
     if submission is None:
         if errors and all(error["code"] in NEVER for error in errors):
             reasons = tuple(_as_reason(error) for error in errors)
-            return Planned("never", now, reasons=reasons, alternatives=_instead(body, errors, actor, now))
+            helps = _instead(body, errors, actor, now)
+            instead = _in_place_of(resolved["replaces"], None, actor)
+            return Planned("never", now, reasons=reasons, alternatives=helps, in_place_of=instead)
         return Unplannable(errors)
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
@@ -121,10 +128,12 @@ def _fate(
     return there.fate(job, kind=submission.kind), job, there
 
 
-def _in_place_of(original: Any, submission: Submission, actor: Actor) -> InPlaceOf | None:
+def _in_place_of(original: Any, submission: Submission | None, actor: Actor) -> InPlaceOf | None:
+    """The original as the plan tells of it; no ``submission``: what was to replace it would be refused."""
     if original is None:
         return None
-    return InPlaceOf(str(original.pk), original.name, replacing.new_place(original, submission, actor))
+    new_place = REFUSED if submission is None else replacing.new_place(original, submission, actor)
+    return InPlaceOf(str(original.pk), original.name, new_place, held=replacing.is_held(original))
 
 
 def _instead(

@@ -21,7 +21,8 @@ MAX_GPUS = 200_000  # in all: more are no cluster, and would take minutes to set
 COLUMNS = ("node", "gpus", "gpu_type", "gpu_mem_gb", "rack", "nvlink_group", "cpus", "mem_gb")
 UNUSED = ("cpus", "mem_gb")
 ANY_MODEL = "any"  # a GPU of no stated type
-_PART = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([^\s,:|]{1,64}))?", re.ASCII)
+# Numbers of any size and sign are read, so that those out of range are told as such.
+_PART = re.compile(r"([+-]?[0-9]{1,1000})x([+-]?[0-9]{1,1000})(?::([^\s,:|]{1,64}))?", re.ASCII)
 HOW = "write GPUSxNODES like 8x72, several by comma like 8x56,2x64, a type after a colon like 8x10:A100"
 
 
@@ -66,7 +67,7 @@ def pool_of_spec(spec: str) -> Pool:
         size, count, model = int(match[1]), int(match[2]), match[3] or ANY_MODEL
         for number, most, what in ((size, MAX_GPUS_PER_NODE, "GPUs on each node"), (count, MAX_NODES, "nodes")):
             if not 1 <= number <= most:
-                told = f"{shown(part.strip())} in --nodes {shown(spec)} asks for {number} {what}"
+                told = f"{shown(part.strip())} in --nodes {shown(spec)} asks for {shown(number)} {what}"
                 raise ClusterError(f"{told}; ask for 1 to {most}: {HOW}")
         if len(gpus) + size * count > MAX_GPUS:
             raise ClusterError(f"--nodes {shown(spec)} has more than {MAX_GPUS} GPUs in all: ask for fewer nodes")

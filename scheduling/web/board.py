@@ -15,6 +15,7 @@ from scheduling.core.reclaim import MASS_SILENCE
 from scheduling.services import now
 from scheduling.store.queries import events, pool, windows
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.kept import KEPT
 from scheduling.web.access import signed_in
 from scheduling.web.window_words import closing, in_short
 from scheduling.web.wording import duration
@@ -83,11 +84,20 @@ def tile(gpu: Mapping[str, Any], node_state: str) -> dict[str, Any]:
     used = tile["memory_used_mib"]
     return {
         **tile,
+        **_turn(gpu),
         "state": UNREACHABLE if lost else gpu["state"],
         "trouble": "" if lost or gpu["state"] == GpuState.HEALTHY else gpu["why"] or "",
         "memory_gb": _gb(gpu["memory_mib"]),
         "used_gb": None if used is None else _gb(used),
     }
+
+
+def _turn(gpu: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether the GPU only waits for the job that it is kept for, and the line that says what ends when."""
+    is_kept = gpu["idle"] == KEPT
+    if gpu["leaves_by"] is not None:
+        return {"is_kept": is_kept, "turn": "leaving, at the latest", "turn_at": gpu["leaves_by"]}
+    return {"is_kept": is_kept, "turn": "at the latest until", "turn_at": gpu["kept_until"] if is_kept else None}
 
 
 def _gb(mib: int) -> float:

@@ -149,14 +149,12 @@ def _whole(text: str) -> Any:
 
 def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
     """The same values with every error beside the field it is about; the rest at the top (``""``)."""
-    return replace(
-        values, errors=placed(({**error, "message": _in_words(error, values.texts)} for error in errors), place)
-    )
+    return replace(values, errors=placed(({**error, "message": _in_words(error, values)} for error in errors), place))
 
 
-def _in_words(error: Mapping[str, Any], texts: Mapping[str, str]) -> str:
+def _in_words(error: Mapping[str, Any], values: Values) -> str:
     """The message with the parameter it is about called as the form calls it."""
-    name, message = str(error["field"]).removeprefix("params.").split(".")[0], where_when.in_words(error, texts)
+    name, message = str(error["field"]).removeprefix("params.").split(".")[0], where_when.in_words(error, values)
     if message.startswith(f"{name} "):
         message = f"{label(name)}{message[len(name) :]}"
     return message.replace(" of argv ", " of the program ")

@@ -48,6 +48,7 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
         "sentence_parts": list(parts(told)),
         "waited": duration(((began or ended or now) - job["submitted_at"]).total_seconds()),
         "ran": duration(job["run_s"]) if began else "",
+        "of_limit": of_limit(job),
         "limit": limit(job["max_duration"]) if job["max_duration"] else "",
         "memory": gb(job["gpu_memory_min_mib"]) if job["gpu_memory_min_mib"] else "any",
         "hours": gpu_hours(job["gpu_hours"]),
@@ -128,7 +129,7 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
     waited = duration((now - job["submitted_at"]).total_seconds())
     if state is JobState.QUEUED:
         why = job["reasons"][0]["message"].split(". ")[0].rstrip(".") if job["reasons"] else ""
-        return f"Has waited {waited} for {gpus}. {why}.".replace(" .", "")
+        return f"{_has_waited(job, gpus, ran, now)}. {why}.".replace(" .", "")
     if state is JobState.RUNNING:
         present = duration((now - (job["attempt_started_at"] or now)).total_seconds())
         return f"Running on {gpus} of {where} for {present}{_which(job)}."
@@ -146,6 +147,23 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
         JobState.CANCELLED: _cancelled(job, ran),
         JobState.REJECTED: f"Refused for {amount(len(job['errors']), 'reason')}; nothing ran.",
     }[state]
+
+
+def _has_waited(job: Mapping[str, Any], gpus: str, ran: str, now: datetime) -> str:
+    """For how long it waits now, and that it does so again."""
+    told = f"Has waited {duration((now - job['waits_since']).total_seconds())} for {gpus}"
+    if not job["attempt"]:
+        return told
+    return f"{told} once more; it ran for {ran} before" if ran else f"{told} once more; it has not run yet"
+
+
+def of_limit(job: Mapping[str, Any]) -> str:
+    """How much of its time limit a job that runs, or waits, after an earlier run has used, and what is left; "" for
+    any other, of which the times that are told are its first run's alone."""
+    before = job["attempt"] > 1 or (job["attempt"] and job["waits_since"] is not None)
+    if job["left_s"] is None or not before or not job["run_s"]:
+        return ""
+    return f"{duration(job['run_s'])} of {limit(job['max_duration'])}, {duration(job['left_s'])} left"
 
 
 def _cancelled(job: Mapping[str, Any], ran: str) -> str:

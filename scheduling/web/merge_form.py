@@ -114,7 +114,7 @@ def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
     """The same values with every error beside the field it is about; the rest at the top (``""``), in the words
     of the form."""
     rows = [i for i, m in enumerate(values.models) if m]
-    told = ({**error, "message": where_when.in_words(error, values.texts)} for error in errors)
+    told = ({**error, "message": where_when.in_words(error, values)} for error in errors)
     return replace(values, errors=placed(told, lambda name: place(name, rows)))
 
 

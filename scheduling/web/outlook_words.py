@@ -31,6 +31,8 @@ IN_FORM = (
 )  # fmt: skip
 # Reasons of a job that has nobody to run beside, now or by the time it could start.
 ALONE = frozenset({"NO_PARTNER", "PARTNER_LEAVES", "CIRCULAR"})
+# The order of the queue: priority, then who has had less of what is his, then time.
+GOES_BEFORE = "a job of higher priority, or of the same priority whose owner has used less of his share"
 _ALONE = "Nothing tells when a job that it is to run beside will run."
 MINUTE = timedelta(minutes=1)
 LEDGERS = (("project", "the project"), ("queue", "the queue"), ("user", "you in the project"))
@@ -120,17 +122,27 @@ def _assumes(found: Foretold) -> str:
         return ""
     if not found.promised and _is_one(found.start):
         return (
-            "By then enough of what runs must have ended for it, by the time limits. A job ahead of it, or a later one "
-            "of higher priority, may take its place."
+            "By then enough of what runs must have ended for it, by the time limits. A job ahead of it may take its "
+            f"place, and so may {GOES_BEFORE}.{_guard(found)}"
         )
     if found.promised:
         return (
-            "Its GPUs are promised to it: it starts sooner when what runs on them ends before its time limit, and "
-            "later only through a job of higher priority or a fault."
+            "Its GPUs are kept from every job behind it: it starts sooner when what runs on them ends before its time "
+            f"limit, and later only through a fault or {GOES_BEFORE}, even one submitted later.{_guard(found)}"
         )
     return (
         "The soonest if nothing ahead of it took its place, the latest if what is ahead runs to its time limits and "
         "packs half as well as it could."
+    )
+
+
+def _guard(found: Foretold) -> str:
+    """After how long a wait GPUs are kept for it though others go first, as a sentence that follows another."""
+    if found.guarded_after_s is None:
+        return ""
+    return (
+        f" After {limit(found.guarded_after_s)} of waiting GPUs are kept for it from the jobs behind it whatever its "
+        "rank, if it is among those that wait longest."
     )
 
 
@@ -161,9 +173,10 @@ def _help(each: Change, as_of: datetime, *, again: Mapping[str, str] | None = No
     """A change as a sentence, with the form that has it filled in where the form has its fields."""
     fields = {name: _typed(name, value) for name, value in _by_nodes(each.fields).items()}
     link = f"{reverse('submit')}?{urlencode({**again, **fields})}" if again and fields else ""
+    leads = "Change it so" if again and FIELD in again else "Submit it so beside this one"
     wait = each.starts_at - as_of
     start = f"in {_minutes(wait)} at the soonest" if wait > timedelta() else "now"
-    return {"sentence": f"{_upper(_with(each.change))} it would start {start}.", "link": link}
+    return {"sentence": f"{_upper(_with(each.change))} it would start {start}.", "link": link, "leads": leads}
 
 
 def _by_nodes(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,11 +239,16 @@ def planned(found: Planned, names: Mapping[str, str]) -> dict[str, Any]:
 def _in_place_of(found: Planned) -> str:
     """Whose place it would take, and whether it is that place; "" for nobody's."""
     instead = found.in_place_of
-    if instead is None or found.verdict == "never":
+    if instead is None:
         return ""
+    if found.verdict == "never":
+        return f"{instead.name} would stay where it is, as nothing is cancelled for a job that is refused."
+    held = " It would be held as that job is; what is told here holds once it is released." if instead.held else ""
     if instead.new_place:
-        return f"{instead.name} would be cancelled for it, and it would stand at a new place: {instead.new_place}."
-    return f"{instead.name} would be cancelled for it, and it would stand at its place in the queue."
+        return (
+            f"{instead.name} would be cancelled for it, and it would stand at a new place: {instead.new_place}.{held}"
+        )
+    return f"{instead.name} would be cancelled for it, and it would stand at its place in the queue.{held}"
 
 
 def _verdict(found: Planned) -> str:

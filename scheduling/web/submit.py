@@ -64,16 +64,19 @@ def plan(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> Htt
     found = whatif.plan({**form.body_of(values), **instead.body}, actor, now())
     unread = form.faults(values)
     if isinstance(found, Planned) and not unread:
-        context: dict[str, object] = {"plan": planned(found, known.names(actor, jobs_in(found.reasons)))}
+        never = [{**each, "field": each["numbers"].get("field", "")} for each in found.reasons]
+        told = form.refused(values, never if found.verdict == "never" else ())
+        names = known.names(actor, jobs_in(found.reasons))
+        context: dict[str, object] = {"plan": planned(found, names), "beside": told.errors}
         if not request.htmx:  # type: ignore[attr-defined]
-            return _form(request, actor, values, kind, instead, key=key, more=context)
+            return _form(request, actor, told, kind, instead, key=key, more=context)
         return render(request, "parts/plan.html", context)
     errors = () if isinstance(found, Planned) else found.errors
     wrong = form.refused(values, _with_others(unread, errors, form))
     if not request.htmx:  # type: ignore[attr-defined]
         return _form(request, actor, wrong, kind, instead, key=key, status=422)
     faults = [{"message": message} for messages in wrong.errors.values() for message in messages]
-    return render(request, "parts/plan.html", {"faults": faults})
+    return render(request, "parts/plan.html", {"faults": faults, "beside": wrong.errors})
 
 
 def _with_others(
@@ -100,7 +103,7 @@ def _first(request: HttpRequest, actor: Actor, kind: str) -> HttpResponse:
         return _form(request, actor, values, kind, in_place.InPlace())
     if body.get("kind") != kind and body.get("kind") in ADDRESSES:
         return redirect(f"{reverse(ADDRESSES[str(body['kind'])])}?{request.GET.urlencode()}")
-    instead = in_place.of_address(request.GET, body)
+    instead = in_place.of_address(request.GET, body, actor)
     asked = {name: value for name, value in body.items() if name != replacing.FIELD}
     return _form(request, actor, form.again({**asked, **changed_by(request.GET)}), kind, instead)
 
@@ -131,6 +134,7 @@ def _form(
         "key": key or str(uuid4()),
         "sent_before": sent_before,
         "in_place": in_place.shown(instead, actor),
+        "copied": in_place.left_as_it_is(instead, actor),
         "here": ADDRESSES[kind],
         "kind": kind,
         "projects": pages.project_names(actor),
@@ -219,15 +223,27 @@ def _limits(queues: list[dict[str, object]], kind: str) -> dict[str, str]:
         return {"gpu_count": nothing, "gpu_memory_min": nothing, "nvlink": nothing, "max_duration": _caps(queues)}
     sizes = ", ".join(gb(m) for m in limits["memory_mib"])
     largest, group = verbs.largest(kind), verbs.largest(kind, nvlink=True)
-    where = "" if KINDS[kind].over_nodes else " on one node"
     return {
-        "gpu_count": f"1 to {largest}{where}; the pool has {amount(limits['gpus'], 'GPU')}.",
+        "gpu_count": _up_to(largest, limits["gpus"], kind),
         "gpu_memory_min": f"Of each GPU; a number alone is GB. The pool has GPUs of {sizes}. Empty: any.",
         "nvlink": f"All in one NVLink group; the largest has {amount(group, 'GPU')}."
         if group
         else "The pool has no NVLink group.",
         "max_duration": _caps(queues),
     }
+
+
+def _up_to(largest: int, installed: int, kind: str) -> str:
+    """How many GPUs may be asked for, and why not more."""
+    over_nodes = KINDS[kind].over_nodes
+    told = f"1 to {largest}{'' if over_nodes else ' on one node'}; the pool has {amount(installed, 'GPU')}."
+    spread = verbs.largest(kind, spread=True) if over_nodes else largest
+    if spread <= largest:
+        return told
+    return (
+        f"{told} Each of its nodes gives as many, but for one that may give fewer; up to {spread} with Spread over "
+        "nodes, where each gives what it has."
+    )
 
 
 def _caps(queues: list[dict[str, object]]) -> str:

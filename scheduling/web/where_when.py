@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scheduling.web import rule_lines
+from scheduling.web import form_words, rule_lines
 from scheduling.web.form_fields import fields_of, text_of
 from scheduling.web.people_words import label
 
@@ -91,12 +91,13 @@ def place(name: str) -> str:
     return whole if whole in TEXTS else ""
 
 
-def in_words(error: Mapping[str, Any], texts: Mapping[str, str]) -> str:
-    """The message about a rule with the line it is in; any other as it is."""
-    message = str(error["message"])
+def in_words(error: Mapping[str, Any], values: Any) -> str:
+    """The message as the form's own, one about a rule with its field and the line it is in. ``values``: of a form."""
+    message = form_words.in_form(error, values.rest)
     if not str(error["field"]).startswith("affinity"):
         return message
-    lines = [line for line, _ in rule_lines.numbered(texts.get(place(str(error["field"])), ""))]
+    name = place(str(error["field"]))
+    lines = [line for line, _ in rule_lines.numbered(values.texts.get(name, ""))]
 
     def told(found: re.Match[str]) -> str:
         if found[1] is None:
@@ -104,5 +105,5 @@ def in_words(error: Mapping[str, Any], texts: Mapping[str, str]) -> str:
         line = f"line {lines[int(found[1])]}" if int(found[1]) < len(lines) else "a rule"
         return f"the {found[2]} of {line}" if found[2] else line
 
-    message = _PATH.sub(told, message)
-    return re.sub(rf"^({'|'.join(_SIGNS)})\b", lambda found: _SIGNS[found[1]], message)
+    message = re.sub(rf"^({'|'.join(_SIGNS)})\b", lambda found: _SIGNS[found[1]], _PATH.sub(told, message))
+    return f"{label(name)} where: {message}"

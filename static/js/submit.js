@@ -48,6 +48,44 @@ form.addEventListener("submit", (event) => {
   form.dataset.sent = "yes";
 });
 addEventListener("pageshow", () => delete form.dataset.sent);
+
+const BY_OTHER_NAMES = { replaces: "in_place", models: "model", weights: "weight" };
+
+function inputOf(name) {
+  const row = /^models\.(\d+)$/.exec(name);
+  if (row) return form.querySelectorAll("[data-row]")[Number(row[1])]?.querySelector("select");
+  const found = form.elements.namedItem(BY_OTHER_NAMES[name] ?? name);
+  return found instanceof RadioNodeList ? found[0] : found;
+}
+
+// What a plan refuses stands beside its field too, as it would after submitting; the next plan takes it away.
+function beside(panel) {
+  for (const list of form.querySelectorAll("ul.errors")) list.remove();
+  for (const input of form.querySelectorAll("[aria-invalid]")) {
+    input.removeAttribute("aria-invalid");
+    input.removeAttribute("aria-describedby");
+  }
+  for (const fault of panel.querySelectorAll("[data-beside]")) {
+    const input = inputOf(fault.dataset.beside);
+    const field = input?.closest(".field");
+    if (!field) continue;
+    const id = `e_${fault.dataset.beside}`;
+    let list = document.getElementById(id);
+    if (!list) {
+      list = Object.assign(document.createElement("ul"), { className: "errors", id });
+      field.insertBefore(list, field.querySelector(":scope > small"));
+    }
+    list.append(Object.assign(document.createElement("li"), { textContent: fault.textContent }));
+    input.setAttribute("aria-invalid", "true");
+    input.setAttribute("aria-describedby", id);
+    const folded = input.closest("details");
+    if (folded) folded.open = true;
+  }
+}
+
+document.body.addEventListener("htmx:afterSwap", (event) => {
+  if (event.target.id === "plan") beside(event.target);
+});
 if (form.elements.strategy) strategy();
 priorities();
 document.querySelector("[aria-invalid=true]")?.focus();

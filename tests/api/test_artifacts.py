@@ -192,6 +192,26 @@ def test_a_bad_announcement_is_refused(changed: dict[str, Any], status: int, fie
     error(w.alice.post("artifacts/", body), status, field, code)
 
 
+def test_what_is_wrong_with_an_announcement_is_told_at_once_and_bounded():
+    files = [{"path": f"f{place}", "size": -1} for place in range(7)]
+    answer = world(node=False).alice.post("artifacts/", {"name": "a/b", "kind": "modle", "files": files})
+    told = error(answer, 422, "files", "bad_size")["message"]
+    assert told.startswith("size of 'f0' must be a whole number of bytes; size of 'f1' must")
+    assert told.endswith("size of 'f4' must be a whole number of bytes; and 4 more")
+
+
+def test_every_file_that_is_no_model_is_told_at_once():
+    w = world(node=False)
+    contents = {"a.safetensors": b"noise", "b.safetensors": b""}
+    upload = begun(w.alice, contents)["upload"]
+    for path, content in contents.items():
+        w.alice.put(f"artifacts/uploads/{upload}/files/{path}", content)
+    digests = {path: sha(content) for path, content in contents.items()}
+    answer = w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": digests})
+    told = error(answer, 422, "a.safetensors", "corrupt_model")["message"]
+    assert ["'a.safetensors' is not a whole" in told, "'b.safetensors' is not a whole" in told] == [True, True]
+
+
 def test_a_project_that_is_no_text_is_said_back_as_it_was_sent():
     body = {"name": "m", "project": ["beta"], "files": [{"path": "a.txt", "size": 1}]}
     answer = world(node=False).alice.post("artifacts/", body)

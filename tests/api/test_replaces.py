@@ -93,7 +93,13 @@ def test_it_is_planned_at_the_place_and_submitted_with_the_token(waits):
     found = w.alice.post("jobs/plan/", w.body(replaces=old)).json()
     assert found.keys() == shapes.PlanShape().fields.keys()
     assert found["replaces"].keys() == shapes.InPlaceOfShape().fields.keys()
-    assert found["replaces"] == {"job": old, "name": "first", "keeps_place": True, "new_place_because": None}
+    assert found["replaces"] == {
+        "job": old,
+        "name": "first",
+        "keeps_place": True,
+        "new_place_because": None,
+        "held": False,
+    }
     assert (found["verdict"], Job.objects.count()) == ("now", 1)
     answer = w.alice.post("jobs/", w.body(replaces=old, plan_token=found["plan_token"]))
     assert answer.status_code == 201
@@ -103,6 +109,14 @@ def test_the_plan_of_a_larger_job_says_that_it_takes_a_new_place_and_why(waits):
     w, old = waits
     found = w.alice.post("jobs/plan/", w.body(replaces=old, max_duration="2h")).json()["replaces"]
     assert (found["keeps_place"], found["new_place_because"]) == (False, "it asks for 2 h instead of 1 h")
+
+
+def test_a_plan_of_what_would_never_start_names_the_job_that_it_would_leave_alone(waits):
+    w, old = waits
+    found = w.alice.post("jobs/plan/", w.body(replaces=old, gpu_count=4000)).json()
+    because = "it would be refused, so that nothing is cancelled"
+    told = {"job": old, "name": "first", "keeps_place": False, "new_place_because": because, "held": False}
+    assert (found["verdict"], found["replaces"]) == ("never", told)
 
 
 def test_a_clone_of_it_replaces_nothing(waits):

@@ -11,6 +11,7 @@ from scheduling.core.largest import rooms_for
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.resources import ResourceRequest
 
+from .build import gpus, pool
 from .submitting import checked
 
 SIZES = (1, 2, 3, 4, 8)
@@ -92,3 +93,14 @@ def test_the_largest_of_ten_thousand_gpus_is_counted_once(nodes):
     first = rooms_for(the_pool, ResourceRequest(1))
     assert rooms_for(the_pool, ResourceRequest(12, node_count=3)) is first
     assert first.most() == 10_000
+
+
+UNEVEN = pool(gpus("n0", 8), gpus("n1", 8), gpus("n2", 2), gpus("n3", 2))
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(19, True), (20, True), (21, False)])
+def test_a_count_that_only_fits_spread_out_is_refused_with_the_field_that_spreads_it(count, is_told):
+    (error,) = checked(gpu_count=count, the_pool=UNEVEN)[1]
+    assert (error.field, error.limit) == ("gpu_count", 18)
+    assert ("with allow_span, where each gives what it has, there is room for 20" in error.message) is is_told
+    assert (checked(gpu_count=count, allow_span=True, the_pool=UNEVEN)[1] == ()) is is_told

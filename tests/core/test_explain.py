@@ -86,7 +86,7 @@ def test_d14_a_node_that_takes_no_work_is_installed_but_the_job_waits_for_it(sta
 def test_a_rule_is_the_reason_when_it_is_the_only_obstacle():
     the_job = job("1", rules=[rule("node", "In", "n0")])
     plan = decide(world(groups(2, 1), the_job, running=[live("r", "n0/0")]))
-    assert numbers_of(plan, "1", "RULE") == {"rules": "node In n0", "without_rule": 1}
+    assert numbers_of(plan, "1", "RULE") == {"rules": "node=n0", "without_rule": 1}
 
 
 def test_a_rule_is_not_the_reason_when_without_it_the_job_would_wait_too():

@@ -11,7 +11,7 @@ from scheduling.core.explain import holds_of
 from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.scheduler import Scheduler
 
-from .build import gpus, job, loose, pool, with_gpu_state, with_node_state, world
+from .build import gang, gpus, job, loose, node, pool, with_gpu_state, with_node_state, world
 
 
 def single(count):
@@ -74,3 +74,25 @@ def test_nodes_that_would_not_suit_are_not_named():
 def test_for_nvlink_only_nodes_with_groups_are_named():
     the_pool = out(pool(gpus("n0", 2), gpus("n1", 2, group="g1")), n0=NodeState.LOST, n1=NodeState.CORDONED)
     assert told(the_pool, job("1", 2, nvlink=True)) == "Out of service: n1 (cordoned)."
+
+
+@pytest.mark.parametrize(
+    ("lost", "ready"), [(("n2",), "2 nodes with 1 GPU or more are"), (("n1", "n2"), "1 node with 1 GPU or more is")]
+)
+def test_a_gang_is_told_how_many_such_nodes_are_in_service(lost, ready):
+    """Not how many GPUs: one node may have all of those, and be no help."""
+    the_pool = out(pool(*(gpus(f"n{place}", 4) for place in range(3))), **dict.fromkeys(lost, NodeState.LOST))
+    message = decide(world(the_pool, gang("1", 3, 1))).holds[0].reasons[0].message
+    assert message.partition(" Out of")[0] == f"Needs 1 GPU on each of 3 nodes, and {ready} in service."
+
+
+def test_a_gang_of_one_rack_is_told_that_there_are_nodes_but_not_together():
+    nodes = [node(f"n{place}", rack=f"r{place % 2}") for place in range(4)]
+    the_pool = out(
+        pool(*(gpus(f"n{place}", 1) for place in range(4)), nodes=nodes), n0=NodeState.LOST, n1=NodeState.LOST
+    )
+    message = decide(world(the_pool, gang("1", 2, 1, required_level="rack"))).holds[0].reasons[0].message
+    assert message.partition(" Out of")[0] == (
+        "Needs 1 GPU on each of 2 nodes of one rack; 2 nodes with 1 GPU or more are in service, "
+        "but not all that it needs together."
+    )

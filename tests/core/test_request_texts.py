@@ -76,6 +76,12 @@ def test_d19_a_wish_without_a_weight_weighs_one():
     assert accepted(with_rules(preferred=[wish])).request.affinity == (rule("disk", "Exists", wish=1),)
 
 
+@pytest.mark.parametrize(("name", "right"), [("operator", "op"), ("Label", "key"), ("wieght", "weight")])
+def test_what_a_field_of_a_rule_is_called_elsewhere_is_refused_with_its_name_here(name, right):
+    error = the_error(with_rules({**IN_G0, name: "x"}))
+    assert f"did you mean {right!r}?" in error.message
+
+
 @pytest.mark.parametrize(
     ("term", "field", "code"),
     [

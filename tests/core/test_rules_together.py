@@ -24,7 +24,7 @@ def told(the_job, *running) -> str:
 def test_a_job_whose_rule_leaves_a_node_that_a_group_keeps_it_from_is_told_of_both(also):
     running = (live("r", "c1/0", family="red"), *also)
     assert told(job("1", rules=[IN_C2], apart=APART), *running).startswith(
-        "Free GPUs would do, but the required rules (node In c2) leave only c2, and it must keep out of every rack "
+        "Free GPUs would do, but the required rules (node=c2) leave only c2, and it must keep out of every rack "
         "with a job of group red (1 runs, on c1). It would start now without "
     )
 
@@ -33,7 +33,7 @@ def test_the_numbers_name_the_rules_the_group_and_each_change_that_would_help():
     running = [live("r", "c1/0", family="red")]
     plan = decide(world(THE_POOL, job("1", rules=[IN_C2], apart=APART), running=running))
     assert numbers_of(plan, "1", "RULE").items() >= {
-        "rules": "node In c2", "group": "red", "level": "rack", "running": 1, "without_rule": 1,
+        "rules": "node=c2", "group": "red", "level": "rack", "running": 1, "without_rule": 1,
         "without_anti_affinity": 1,
     }.items()  # fmt: skip
 
@@ -52,7 +52,7 @@ def test_what_the_rules_leave_is_named_or_counted(nodes, left):
 def test_where_a_group_leaves_gpus_that_are_in_use_only_the_rules_are_told():
     running = [live("r", "c0/0", family="red"), live("s", "c2/0", "c2/1")]
     assert told(job("1", rules=[IN_C2], apart=APART), *running).startswith(
-        "Free GPUs would do, but the required rules don't hold there: node In c2."
+        "Free GPUs would do, but the required rules don't hold there: node=c2."
     )
 
 

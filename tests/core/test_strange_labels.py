@@ -61,12 +61,12 @@ def test_a_strange_label_is_told_beside_a_count_that_is_too_large():
 
 def test_a_rule_about_a_label_that_is_there_names_no_labels():
     message = the_error(rules("rack_id"), the_pool=LABELLED).message
-    assert "where its required rules hold (rack_id In a); loosen them" in message
+    assert "where its required rules hold (rack_id=a); loosen them" in message
 
 
 def test_a_job_that_waits_for_a_label_which_nothing_has_any_more_is_told_so():
     plan = decide(world(LABELLED, job("1", rules=[rule("zon", "In", "a")])))
     assert plan.holds[0].reasons[0].message == (
-        "The pool has 1 GPU in one node, but none where the required rules hold: zon In a. "
+        "The pool has 1 GPU in one node, but none where the required rules hold: zon=a. "
         f"No node or GPU has a label 'zon' (did you mean 'zone'?), {KNOWN}."
     )

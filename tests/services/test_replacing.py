@@ -71,7 +71,7 @@ def test_the_old_job_is_cancelled_and_the_new_one_has_its_time_of_submission(who
     new = taken(who["alice"], waits, gpu_count=2)
     old = Job.objects.get(pk=waits)
     assert (old.state, old.outcome, old.ended_at) == ("CANCELLED", "CANCELLED", b.later(60))
-    assert (new.state, new.submitted_at, new.gpu_count, new.replaces_id) == ("QUEUED", b.NOON, 2, old.pk)
+    assert (new.state, new.submitted_at, new.gpu_count, new.replaces_id) == (state, b.NOON, 2, old.pk)
     assert unlawful() == []
 
 
@@ -100,6 +100,17 @@ def test_what_asks_for_more_or_elsewhere_takes_a_new_place_and_says_why(who, wai
     assert new.submitted_at == b.later(60)
     assert told(new.pk, "submitted").endswith(f", at a new place in the queue: {because}")
     assert (Job.objects.get(pk=waits).state, unlawful()) == ("CANCELLED", [])
+
+
+def test_in_the_place_of_a_held_job_it_is_held_until_it_is_released(who, waits):
+    jobs.hold(waits, who["alice"], b.later(1))
+    new = taken(who["alice"], waits)
+    assert told(new.pk, "held") == "held, as the job was whose place it takes; release it to let it start"
+    b.ticked(b.later(61))
+    assert Job.objects.get(pk=new.pk).state == "HELD"
+    jobs.hold(str(new.pk), who["alice"], b.later(62), release=True)
+    b.ticked(b.later(63))
+    assert (Job.objects.get(pk=new.pk).state, unlawful()) == ("DISPATCHING", [])
 
 
 def test_who_replaces_a_colleagues_job_stands_at_a_place_of_his_own(who, waits):
@@ -201,7 +212,22 @@ def test_a_job_that_was_replaced_names_the_one_to_replace_now(who, waits):
     new = taken(who["alice"], waits, name="second")
     code, message = refusal(who["alice"], waits)
     assert code == "already_replaced"
-    assert f"job {waits} was already replaced by second (job {new.pk}): replace that one, or submit it" in message
+    assert f"job {waits} was already replaced, now by second (job {new.pk}): replace that one, or submit it" in message
+
+
+def test_a_job_whose_successor_was_replaced_too_names_the_newest_of_them(who, waits):
+    second = taken(who["alice"], waits, name="second")
+    third = taken(who["alice"], str(second.pk), name="third")
+    assert f"now by third (job {third.pk}): replace that one" in refusal(who["alice"], waits)[1]
+
+
+def test_a_job_whose_successor_has_started_says_so(who, waits):
+    second = taken(who["alice"], waits, name="second")
+    Job.objects.filter(pk=second.pk).update(state="RUNNING", attempt_number=1)
+    assert (
+        f"now by second (job {second.pk}): that one has started, or submit it without"
+        in refusal(who["alice"], waits)[1]
+    )
 
 
 def test_a_job_that_was_refused_has_no_place_to_take(who):

@@ -33,7 +33,7 @@ H100 = AffinityTerm("gpu_model", "In", ("H100",))
         (
             ResourceRequest(1, affinity=(H100,)),
             "UNSATISFIABLE_RULE",
-            "needs 1 GPU in one node, and not so many are where its rules hold (gpu_model In H100)",
+            "needs 1 GPU in one node, and not so many are where its rules hold (gpu_model=H100)",
         ),
         (
             ResourceRequest(1, gpu_memory_min_mib=1 << 41),

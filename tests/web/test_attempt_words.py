@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.services import pool
+from scheduling.store import load
 from scheduling.store.queries import jobs as queries
 from scheduling.web.job_words import at_stake, sentence, shown
 from tests import builders as b
@@ -39,6 +40,42 @@ def test_it_runs_since_the_start_of_the_attempt_that_is_named(again):
     job = told(again.job, 101)
     assert job["sentence"] == "Running on 2 GPUs of n1 for 1 s, in attempt 2."
     assert (job["started_at"], job["attempt_started_at"], job["run_s"]) == (b.NOON, b.later(100), 21.0)
+
+
+def test_a_job_that_waits_again_counts_from_the_end_of_its_run_and_says_that_it_ran(again):
+    b.finished(again, "FAILED", exit_code=1, now=b.later(140))
+    job = told(again.job, 152)
+    assert job["sentence"].startswith("Has waited 12 s for 2 GPUs once more; it ran for 1m 00s in 2 attempts before. ")
+    assert job["waits_since"] == b.later(140)
+
+
+def test_a_job_that_waits_for_the_first_time_counts_from_its_submission():
+    lab = b.lab()
+    job = told(b.submitted(lab.who["alice"], b.merge_body(lab.models)), 30)
+    assert job["sentence"].startswith("Has waited 30 s for 2 GPUs. ")
+    assert (job["of_limit"], job["left_s"], job["waits_since"]) == ("", 3600, b.NOON)
+
+
+@pytest.mark.parametrize(
+    ("ended", "told_of"), [(False, "1m 00s of 1h, 59m 00s left"), (True, "1m 00s of 1h, 59m 00s left")]
+)
+def test_the_runs_before_count_to_the_time_limit_while_it_runs_and_while_it_waits(again, ended, told_of):
+    if ended:
+        b.finished(again, "FAILED", exit_code=1, now=b.later(140))
+    job = told(again.job, 500 if ended else 140)
+    assert (job["of_limit"], job["left_s"]) == (told_of, 3540)
+
+
+def test_what_is_left_is_what_the_next_attempt_gets(again):
+    b.finished(again, "FAILED", exit_code=1, now=b.later(140))
+    (waiting,) = load.snapshot(b.later(150)).waiting
+    assert waiting.remaining_s == told(again.job, 150)["left_s"]
+
+
+def test_a_job_that_is_over_has_nothing_left_of_its_time(again):
+    b.finished(again, now=b.later(140))
+    job = told(again.job, 500)
+    assert (job["left_s"], job["of_limit"], job["waits_since"]) == (None, "", None)
 
 
 def test_a_first_attempt_is_not_numbered():

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from scheduling.models import Job
+from scheduling.models import Job, Node
 from scheduling.services import jobs
 from scheduling.web import command_form, command_words
 from tests import builders as b
@@ -37,6 +37,18 @@ def refused(field: str, **changed) -> str:
     response = browser().post(FORM, typed(**changed))
     assert response.status_code == 422
     return entities.unescape(re.sub(r"<[^>]+>", "", beside(text(response), field)))
+
+
+@pytest.mark.parametrize(("sizes", "told"), [
+    ((4,), "1 to 8; the pool has 8 GPUs.<"),
+    ((4, 2, 2), "1 to 10; the pool has 12 GPUs. Each of its nodes gives as many, but for one that may give fewer; up "
+                "to 12 with Spread over nodes, where each gives what it has.<"),
+])  # fmt: skip
+def test_the_form_says_how_many_gpus_may_be_asked_for_and_why_not_all(lab, sizes, told):
+    Node.objects.exclude(name="n1").delete()
+    for place, gpus in enumerate(sizes, 2):
+        b.node(f"n{place}", gpus=gpus)
+    assert told in text(browser().get(FORM))
 
 
 def test_a_rightly_filled_form_makes_the_job_that_rest_would_make(lab):
@@ -117,6 +129,8 @@ def test_a_line_for_sh_is_handed_on_as_it_is(lab):
         ("limit_notice_s", {"limit_notice_s": "soon"}, "Notice of its time limit is how many seconds"),
         ("gpu_count", {"gpu_count": "0"}, "GPUs must be a whole number from 1 to 8, not '0'"),
         ("node_count", {"node_count": "3", "gpu_count": "3"}, "ask for"),
+        ("gpu_count", {"node_count": "2", "gpu_count": "5"},
+         "5 GPUs can't be shared out over 2 nodes with as many on each: ask for 4 GPUs, or for another number"),
         ("max_duration", {"max_duration": "5 parsecs"}, "Time limit must be written like 4h"),
         ("gpu_memory_min", {"gpu_memory_min": "900GB"}, "no GPU has 900 GB"),
         ("name", {"name": "../x"}, "may not hold a slash"),

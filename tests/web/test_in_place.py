@@ -65,8 +65,46 @@ def test_a_change_of_a_job_that_has_run_opens_a_copy():
     b.running(lab.who["alice"], lab.models, gpu_count=2)
     job = b.submitted(lab.who["alice"], b.merge_body(lab.models, gpu_count=4))
     Job.objects.filter(pk=job).update(attempt_number=1)
-    (link,) = re.findall(r'href="([^"]*)">Change it so', text(browser().get(f"/jobs/{job}/")))
-    assert box(text(browser().get(link.replace("&amp;", "&")))) is None
+    page = text(browser().get(f"/jobs/{job}/"))
+    (link,) = re.findall(r'href="([^"]*)">Submit it so beside this one', page)
+    opened = text(browser().get(link.replace("&amp;", "&")))
+    assert ("Change it so" in page, box(opened)) == (False, None)
+    assert "has run before, so nothing can take its place: it keeps waiting beside this one" in opened
+    assert "To have this one alone, cancel it on the page of that one." in opened
+
+
+@pytest.mark.parametrize(("columns", "says"), [
+    ({}, "keeps waiting beside this one, which is another job. To have this one alone, choose Change on"),
+    ({"state": "RUNNING", "attempt_number": 1}, "has started and goes on beside this one"),
+    ({"state": "CANCELLED", "ended_at": b.NOON}, None),
+])  # fmt: skip
+def test_a_copy_says_what_becomes_of_the_job_that_it_is_of(world, columns, says):
+    _, _, job = world
+    Job.objects.filter(pk=job).update(**columns)
+    html = text(browser().get(f"/jobs/new/?from={job}"))
+    assert ('name="copy_of"' in html, (says or "") in html) == (says is not None, True)
+
+
+def test_what_is_said_of_the_copied_job_stays_when_the_form_is_sent(world):
+    _, models, job = world
+    html = text(browser().post("/jobs/new/", form(models, copy_of=job, gpu_count="0")))
+    assert "keeps waiting beside this one" in html
+
+
+def test_the_form_for_a_job_that_has_started_since_its_page_was_read_has_no_box(world):
+    _, _, job = world
+    Job.objects.filter(pk=job).update(state="RUNNING", attempt_number=1)
+    html = text(browser().get(f"/jobs/new/?from={job}&replaces={job}"))
+    assert (box(html), "has started and goes on beside this one" in html) == (None, True)
+
+
+def test_the_form_for_a_job_that_was_replaced_names_the_newest_in_its_place(world):
+    who, models, job = world
+    newest = job
+    for name in ("second", "third"):
+        newest = b.submitted(who["alice"], b.merge_body(models, name=name, gpu_count=4, replaces=newest))
+    html = text(browser().get(f"/jobs/new/?from={job}&replaces={job}"))
+    assert (box(html), f'<a href="/jobs/{newest}/"><bdi>third</bdi></a>, which has its place' in html) == (None, True)
 
 
 def test_a_copy_has_no_box(world):
@@ -151,6 +189,29 @@ def test_the_plan_says_whose_place_it_would_take(world, limit, says):
     _, models, job = world
     filled = form(models, replaces=job, in_place="on", max_duration=limit)
     assert says in text(browser().post("/jobs/new/plan/", filled, headers={"HX-Request": "true"}))
+
+
+def test_the_box_of_a_held_job_says_that_this_one_will_be_held_too(world):
+    who, _, job = world
+    told = "That job is held, and so this one will be until it is released."
+    pages = []
+    for _ in range(2):
+        pages.append(told in text(browser().get(f"/jobs/new/?from={job}&replaces={job}")))
+        jobs.hold(job, who["alice"], b.NOON)
+    assert pages == [False, True]
+
+
+def test_the_plan_in_the_place_of_a_held_job_says_that_it_would_be_held(world):
+    who, models, job = world
+    jobs.hold(job, who["alice"], b.NOON)
+    html = text(browser().post("/jobs/new/plan/", form(models, replaces=job, in_place="on")))
+    assert "It would be held as that job is; what is told here holds once it is released." in html
+
+
+def test_the_plan_of_what_would_be_refused_says_that_the_other_job_stays(world):
+    _, models, job = world
+    html = text(browser().post("/jobs/new/plan/", form(models, replaces=job, in_place="on", gpu_count="4000")))
+    assert "first would stay where it is, as nothing is cancelled for a job that is refused." in html
 
 
 def test_the_plan_without_the_box_speaks_of_no_place(world):

@@ -15,7 +15,7 @@ from scheduling.services.reasons import plain
 from scheduling.web import outlook_words
 from scheduling.web.job_words import cause
 from tests import builders as b
-from tests.web.pages import browser, form, text
+from tests.web.pages import beside, browser, form, text
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +59,18 @@ def test_the_page_tells_the_rank_and_the_reservation(world):
     html = page(waits(world))
     assert "place 1" in html
     assert "It is the first in the queue and it holds a reservation." in html
-    assert "Its GPUs are promised to it" in html
+    assert (
+        "Its GPUs are kept from every job behind it: it starts sooner when what runs on them ends before its time "
+        "limit, and later only through a fault or a job of higher priority, or of the same priority whose owner has "
+        "used less of his share, even one submitted later. After 1d of waiting GPUs are kept for it from the jobs "
+        "behind it whatever its rank, if it is among those that wait longest."
+    ) in html
+
+
+def test_where_nothing_is_kept_for_who_waits_long_the_page_promises_no_such_thing(world):
+    queue = {"promised": True, "rank": 1}
+    told = outlook_words.foretold(Foretold(span(60, 60, 60), **queue), "job", {}, now=b.NOON)
+    assert "of waiting" not in told["assumes"]
 
 
 def test_the_page_names_the_jobs_in_the_way(world):
@@ -191,8 +202,11 @@ def span(low, at, high) -> Span:
     ("found", "says"),
     [
         (Foretold(span(60, 90, 200), rank=4), "the latest if what is ahead runs to its time limits"),
-        (Foretold(span(60, 60, 60), rank=4), "A job ahead of it, or a later one of higher priority"),
-        (Foretold(span(60, 60, 60), rank=2, promised=True), "Its GPUs are promised to it"),
+        (
+            Foretold(span(60, 60, 60), rank=4),
+            "and so may a job of higher priority, or of the same priority whose owner has",
+        ),
+        (Foretold(span(60, 60, 60), rank=2, promised=True), "Its GPUs are kept from every job behind it"),
         (Foretold(None, rank=2), "The pool as it is now has no place for it"),
         (Foretold(span(0, 0, 0), promised=True), ""),
     ],
@@ -252,6 +266,13 @@ def test_without_scripts_the_preview_comes_with_the_form_as_it_was_filled(world)
     assert (wrong.status_code, "GPUs must be" in text(wrong)) == (422, True)
 
 
+@pytest.mark.parametrize(("given", "status"), [({"gpu_count": "many"}, 422), ({"gpu_count": "5"}, 200)])
+def test_what_the_preview_refuses_is_told_beside_its_field(world, given, status):
+    assert '<p data-beside="gpu_count">' in text(preview(world, **given))
+    answer = browser().post("/jobs/new/plan/", form(world["models"], **given))
+    assert (answer.status_code, bool(beside(text(answer), "gpu_count"))) == (status, True)
+
+
 def test_previewing_submits_nothing(world):
     preview(world)
     assert jobs.queries.filtered(world["alice"], {}).count() == 0
@@ -269,7 +290,7 @@ def test_the_form_does_not_promise_what_can_not_be_submitted(world):
     html = text(preview(world, gpu_count="8", nvlink_required=""))
     assert "It would be refused: a job of this kind lies on one node." in html
     assert "It would start now" not in html
-    assert "gpu_count" not in html
+    assert "gpu_count" not in re.sub('data-beside="[^"]*"', "", html)
 
 
 def test_the_page_proposes_a_time_limit_as_people_write_it(world):
@@ -278,9 +299,9 @@ def test_the_page_proposes_a_time_limit_as_people_write_it(world):
     job = b.submitted(world["alice"], body, now=b.later(1))
     b.ticked(b.later(2))
     html = page(job)
-    assert "With a time limit of at most 1 h it would start now." in html
+    assert "With a time limit of at most 59 min it would start now." in html
     link = re.search(r'<a class="once" href="(/jobs/new/\?[^"]+)">', html).group(1).replace("&amp;", "&")
-    assert 'name="max_duration" value="1 h"' in text(browser().get(link))
+    assert 'name="max_duration" value="59 min"' in text(browser().get(link))
 
 
 def test_where_and_when_it_could_start_are_told_once(world):

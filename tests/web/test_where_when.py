@@ -76,13 +76,30 @@ def test_a_line_that_is_no_rule_is_named_by_its_number(lab, line):
     [
         ("must_run", "ssd\nnetwork_bandwidth_gbps>fast", "> needs exactly one number in the values of line 2"),
         ("must_run", "\nnetwork_bandwidth_gbps>1,2", "> needs exactly one number in the values of line 2"),
-        ("should_run", "ssd *101", "the weight of line 1 must be a whole number from 1 to 100, not 101"),
+        (
+            "should_run",
+            "ssd *101",
+            "should run where: the weight of line 1 must be a whole number from 1 to 100, not 101",
+        ),
         ("should_run", "\n".join(["ssd"] * 17), "this field must be a list of at most 16 rules"),
     ],
 )
 def test_a_rule_that_is_refused_is_told_with_its_line(lab, field, lines, told):
     page = text(browser().post("/jobs/new/", form(lab.models, **{field: lines})))
     assert told in entities.unescape(beside(page, field)).lower()
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "told"),
+    [
+        ({"unpreemptible": "on"}, "unpreemptible", "which an admin can give; untick Never preempted<"),
+        ({"beside": "g", "apart": "g"}, "apart", "Run beside wants a node where group g runs, keep away from a node"),
+        ({"beside": "a/b"}, "beside", "The group of Run beside "),
+        ({"apart": "a/b"}, "apart", "The group of Keep away from "),
+    ],
+)
+def test_a_refusal_is_told_in_the_words_of_the_form(lab, given, field, told):
+    assert told in entities.unescape(beside(text(browser().post("/jobs/new/", form(lab.models, **given))), field))
 
 
 @pytest.mark.parametrize(

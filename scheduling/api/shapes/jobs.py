@@ -9,7 +9,9 @@ from rest_framework import serializers
 
 from scheduling.api.shapes.answers import FieldProblem
 from scheduling.api.shapes.params import KIND, PARAMS
+from scheduling.core.affinity import MAX_TERMS, MAX_TEXT, MAX_VALUES, MAX_WEIGHT
 from scheduling.core.resources import PLACES
+from scheduling.core.rules import BUILT_IN, OPERATORS
 
 
 @extend_schema_field(KIND)
@@ -27,6 +29,42 @@ class GroupRuleShape(serializers.Serializer[Any]):
 
     group = serializers.CharField()
     level = serializers.ChoiceField(choices=PLACES)
+
+
+@extend_schema_field({"oneOf": [{"type": "string", "maxLength": MAX_TEXT}, {"type": "number"}]})
+class RuleValue(serializers.CharField):
+    """What a label is compared with."""
+
+
+class RuleShape(serializers.Serializer[Any]):
+    """A rule about the labels of a GPU and its node."""
+
+    key = serializers.CharField(
+        max_length=MAX_TEXT,
+        help_text=f"{', '.join(BUILT_IN)}, or a label that an agent tells of its node or GPUs.",
+    )
+    op = serializers.ChoiceField(choices=OPERATORS, help_text="Gt and Lt compare numbers.")
+    values = serializers.ListField(
+        child=RuleValue(), required=False, max_length=MAX_VALUES,
+        help_text="One or more for In and NotIn, one number for Gt and Lt, none for Exists and DoesNotExist.",
+    )  # fmt: skip
+
+
+class WishShape(RuleShape):
+    """A rule that should hold, if it can."""
+
+    weight = serializers.IntegerField(
+        required=False, min_value=1, max_value=MAX_WEIGHT, help_text="1 if left out; the heaviest is looked at first."
+    )
+
+
+class AffinityShape(serializers.Serializer[Any]):
+    """Rules of placement: about hardware. Those between jobs are `with` and `anti_affinity`."""
+
+    required = RuleShape(  # type: ignore[assignment]
+        many=True, required=False, help_text=f"All of them must hold; at most {MAX_TERMS}."
+    )
+    preferred = WishShape(many=True, required=False, help_text=f"As many as can hold; at most {MAX_TERMS}.")
 
 
 class WithGroup(serializers.Serializer[Any]):
@@ -61,7 +99,7 @@ class JobRequest(WithGroup):
         required=False, allow_null=True, help_text="How long to hold out for the best rung, like 1h30m."
     )
     allow_span = serializers.BooleanField(required=False, help_text="The GPUs may lie on any nodes.")
-    affinity = serializers.JSONField(required=False)
+    affinity = AffinityShape(required=False, allow_null=True)
     anti_affinity = GroupRuleShape(required=False, allow_null=True, help_text="Not where jobs of the group run.")
     group = serializers.CharField(required=False, allow_null=True, help_text="The group of jobs it belongs to.")
     not_before = serializers.DateTimeField(required=False, allow_null=True)
@@ -74,7 +112,8 @@ class JobRequest(WithGroup):
         required=False, allow_null=True,
         help_text="A waiting job that never had GPUs and that one may cancel: it is cancelled and this one stands in "
         "its place in the queue, if it has the same owner, project, queue and priority and asks for no more GPUs and "
-        "no longer a time; else at a new place. It is refused, and nothing is cancelled, when that job has started.",
+        "no longer a time; else at a new place. In the place of a held job it is held too. It is refused, and nothing "
+        "is cancelled, when that job has started.",
     )  # fmt: skip
     plan_token = serializers.CharField(
         required=False, help_text="Of a plan of this body: 409 plan_changed if something else would happen by now."
@@ -223,7 +262,7 @@ class JobShape(WithGroup):
     nvlink_exclusive = serializers.BooleanField()
     max_duration = serializers.IntegerField(help_text="Seconds.")
     remainder = serializers.IntegerField(help_text="GPUs on the last node where it has fewer than the others, else 0.")
-    affinity = serializers.JSONField(allow_null=True)
+    affinity = AffinityShape(allow_null=True, help_text="As it was asked for.")
     anti_affinity = GroupRuleShape(allow_null=True)
     group = serializers.CharField(allow_null=True)
     not_before = serializers.DateTimeField(allow_null=True)
@@ -240,7 +279,14 @@ class JobShape(WithGroup):
     )
     started_at = serializers.DateTimeField(allow_null=True, help_text="Of its first attempt.")
     attempt_started_at = serializers.DateTimeField(allow_null=True, help_text="Of its newest attempt.")
-    run_s = serializers.FloatField(help_text="Seconds that its attempts have run in all, without the waits between.")
+    run_s = serializers.FloatField(
+        help_text="Seconds that its attempts have run in all, without the waits between and the time that restoring "
+        "took. All of them count to max_duration, also of work that was lost."
+    )
+    left_s = serializers.FloatField(allow_null=True, help_text="max_duration less run_s; null for a job that is over.")
+    waits_since = serializers.DateTimeField(
+        allow_null=True, help_text="Its submission, or the end of its newest attempt; null unless it waits."
+    )
     ended_at = serializers.DateTimeField(allow_null=True)
     score = serializers.FloatField(allow_null=True)
     deficit = serializers.FloatField(allow_null=True)
@@ -262,7 +308,11 @@ class JobShape(WithGroup):
     as_of = serializers.DateTimeField(
         allow_null=True, help_text="The instant that reasons, estimated_start and alternatives are of; null in lists."
     )
-    estimated_start = SpanShape(allow_null=True, help_text="Of one waiting job; null in lists.")
+    estimated_start = SpanShape(
+        allow_null=True,
+        help_text="Of one waiting job; null in lists. No promise: a job of higher priority, or of the same priority "
+        "whose owner has used less of the share, goes before it whenever it is submitted, and faults come.",
+    )
     alternatives = ChangeShape(many=True, help_text="Of one waiting job; none in lists.")
     gpus = GpuOfJob(many=True)
     artifacts = OutputShape(many=True)

@@ -133,6 +133,15 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
         "kind": "command", "project": "alpha", "node_count": 2, "gpus_per_node": 2, "max_duration": "8h",
         "params": {"argv": ["train.py"], "files": "my-code", "torchrun": True, "nproc": 2},
     },
+    "Rules of placement, and away from the other jobs of a group": {
+        "kind": "command", "project": "alpha", "gpu_count": 1, "max_duration": "2h",
+        "params": {"argv": ["python", "train.py", "--seed", "7"], "files": "my-code"},
+        "affinity": {
+            "required": [{"key": "gpu_model", "op": "NotIn", "values": ["T4", "P100"]}],
+            "preferred": [{"key": "network_bandwidth_gbps", "op": "Gt", "values": [100], "weight": 10}],
+        },
+        "group": "sweep-7", "anti_affinity": {"group": "sweep-7", "level": "node"},
+    },
     "In the place of a waiting job": {
         "kind": "command", "name": "train", "project": "alpha", "gpu_count": 1, "max_duration": "4h",
         "params": {"argv": ["python", "train.py"]}, "replaces": "6f1c2d9e-3a5b-4f60-9d0e-2b7c8a914e53",

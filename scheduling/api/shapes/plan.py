@@ -43,6 +43,9 @@ class InPlaceOfShape(serializers.Serializer[Any]):
     name = serializers.CharField()
     keeps_place = serializers.BooleanField(help_text="Whether the plan is for that job's own place in the queue.")
     new_place_because = serializers.CharField(allow_null=True, help_text="Why not; null when it keeps the place.")
+    held = serializers.BooleanField(
+        help_text="That job is held, and so this one would be: the plan is for when it is released."
+    )
 
 
 class PlanShape(serializers.Serializer[Any]):

@@ -44,6 +44,15 @@ class GpuShape(serializers.Serializer[Any]):
     )
     busy = serializers.BooleanField()
     job = HolderShape(allow_null=True)
+    leaves_by = serializers.DateTimeField(
+        allow_null=True, help_text="Of a job that was asked to leave it: the end of its time to save."
+    )
+    kept_for = HolderShape(
+        allow_null=True, help_text="The waiting job that it is kept for, free or still held, where one may know of it."
+    )
+    kept_until = serializers.DateTimeField(
+        allow_null=True, help_text="Until then it is kept for a waiting job; null: for none."
+    )
     version = serializers.IntegerField()
 
 

@@ -55,7 +55,8 @@ def create(
     """A QUEUED job with its event, and its key row, in one transaction; or the job that the key made before.
 
     ``fields`` are columns of :class:`Job`, with ``project``, ``queue`` and ``level`` by name. The job that it
-    ``replaces`` is cancelled; when that has started or ended meanwhile, nothing is written: None.
+    ``replaces`` is cancelled, and where that was held this one is too; when that has started or ended meanwhile,
+    nothing is written: None.
     """
     if key is not None and (earlier := made_by(user_id, key)) is not None:
         return earlier
@@ -69,6 +70,8 @@ def create(
             if original is not None and replaces is not None:
                 replaced = replacing.give_way(original, replaces, job, now, actor=actor)
             journal.write([_submitted(job, replaced, actor=actor)], now)
+            if replaced is not None and replaced.held:
+                replacing.keep_held(job, now, actor=actor)
             return Created(job.pk, fresh=True)
     except IntegrityError:
         # Two requests with one key: the other was first.

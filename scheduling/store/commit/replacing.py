@@ -23,10 +23,11 @@ class Replaces:
 
 
 class Told(NamedTuple):
-    """What the first event of the new job says of the one that gave way."""
+    """What the first event of the new job says of the one that gave way, and whether that one was held."""
 
     words: str
     data: dict[str, Any]
+    held: bool = False
 
 
 def locked(wanted: Replaces) -> Job | None:
@@ -45,6 +46,7 @@ def give_way(original: Job, wanted: Replaces, to: Job, now: datetime, *, actor: 
 
     Both timelines tell of it, that of the new job by what is returned.
     """
+    held = original.state == JobState.HELD
     near = to.project_id == original.project_id  # else nobody who reads of the one need know of the other
     by = actor.removeprefix("user ")
     name = f"{to.name} (job {to.pk})" if near else "a job of another project"
@@ -61,4 +63,10 @@ def give_way(original: Job, wanted: Replaces, to: Job, now: datetime, *, actor: 
     if wanted.new_place:
         words = f"; it replaces {name}, at a new place in the queue: {wanted.new_place}"
     since = None if wanted.new_place else original.submitted_at.isoformat()
-    return Told(words, {"replaces": str(original.pk), "since": since})
+    return Told(words, {"replaces": str(original.pk), "since": since}, held)
+
+
+def keep_held(job: Job, now: datetime, *, actor: str) -> None:
+    """The new job, in the place of one that was held, is HELD too: a change is no release."""
+    message = "held, as the job was whose place it takes; release it to let it start"
+    step(job, JobEvent.HOLD, now, actor=actor, message=message)

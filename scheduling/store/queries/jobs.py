@@ -17,7 +17,6 @@ from scheduling.models import (
     AttemptNode,
     Event,
     Job,
-    JobOutput,
     LogChunk,
     MetricPoint,
     SchedulerState,
@@ -27,7 +26,9 @@ from scheduling.store import journal
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
 from scheduling.store.queries.lost import lost_in, resumes_from
+from scheduling.store.queries.outputs import LARGE, outputs, told
 from scheduling.store.queries.shapes import class_name
+from scheduling.store.queries.spans import spans
 from scheduling.store.queries.starting import starting
 from scheduling.store.transfers import under_way
 
@@ -44,8 +45,9 @@ def visible(actor: Actor) -> QuerySet[Job]:
     return jobs.filter(Q(project__name__in=actor.projects) | Q(project__isnull=True, user_id=actor.user_id))
 
 
-def full(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """The same jobs with what :func:`as_dict` needs, in a fixed number of queries."""
+def full(jobs: QuerySet[Job], *, files: bool = True) -> QuerySet[Job]:
+    """The same jobs with what :func:`as_dict` needs, in a fixed number of queries; without ``files`` those of their
+    artifacts are only counted."""
     newest = Attempt.objects.select_related("evicted_for__level", "evicted_for__queue", "lost_work").order_by("number")
     newest = newest.prefetch_related(
         Prefetch(
@@ -53,8 +55,8 @@ def full(jobs: QuerySet[Job]) -> QuerySet[Job]:
         ),
         Prefetch("nodes", AttemptNode.objects.select_related("node").order_by("rank")),
     )
-    return jobs.select_related("resume").prefetch_related(
-        Prefetch("attempts", newest), Prefetch("outputs", JobOutput.objects.select_related("artifact")),
+    return jobs.select_related("resume").defer(*(f"resume__{name}" for name in LARGE)).prefetch_related(
+        Prefetch("attempts", newest), Prefetch("outputs", outputs(listed=files)),
         Prefetch("replaces", _OTHERS), Prefetch("replaced_by", _OTHERS),
     )  # fmt: skip
 
@@ -62,6 +64,14 @@ def full(jobs: QuerySet[Job]) -> QuerySet[Job]:
 def replaced_by(job: Job) -> Job | None:
     """The job of the same project that has taken this one's place; of another project nobody here need know."""
     return _of_its_project(job, getattr(job, "replaced_by", None))
+
+
+def newest_in_place_of(job: Job) -> Job | None:
+    """The last of the jobs of the same project that took this one's place one after the other; None for none."""
+    newest: Job | None = None
+    while (following := replaced_by(newest or job)) is not None:
+        newest = following
+    return newest
 
 
 def in_place_of(job: Job) -> Job | None:
@@ -104,7 +114,7 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "submitted_at": job.submitted_at,
         "started_at": job.started_at,
         "attempt_started_at": last.started_at if last else None,
-        "run_s": _run_s(attempts, now),
+        **spans(job, attempts, now),
         "ended_at": job.ended_at,
         "score": score.get("project"),
         "deficit": score.get("deficit"),
@@ -120,12 +130,7 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "transfer": under_way(list(last.nodes.all()), now) if last else None,
         "reasons": _reasons(job, last, holds),
         "gpus": [_gpu(a) for a in sorted(held, key=lambda a: (a.gpu.node.name, a.gpu.index))],
-        "artifacts": [
-            {"id": str(o.artifact_id), "name": o.name, "kind": o.artifact.kind, "size": o.artifact.size,
-             "sha256": o.artifact.digest.removeprefix("sha256:"),
-             "files": [{k: f[k] for k in ("path", "size", "sha256")} for f in o.artifact.files]}
-            for o in job.outputs.all()
-        ],
+        "artifacts": [told(output) for output in job.outputs.all()],
         "outcome": job.outcome or None,
         "exit_code": job.exit_code,
         "error": job.error or None,
@@ -134,12 +139,6 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "lost_work": [lost for attempt in attempts if (lost := lost_in(attempt))],
         "resumes_from": resumes_from(job),
     }  # fmt: skip
-
-
-def _run_s(attempts: Iterable[Attempt], now: datetime | None) -> float:
-    """How long the runs took in all, without the waits between; the one under way until ``now``, if given."""
-    spans = [(a.ended_at or now or a.started_at) - a.started_at for a in attempts if a.started_at]
-    return round(sum(span.total_seconds() for span in spans), 3)
 
 
 def _asked(job: Job) -> dict[str, Any]:

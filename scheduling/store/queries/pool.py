@@ -12,10 +12,11 @@ from scheduling.core.gpu_return import outlook
 from scheduling.core.health import may_return
 from scheduling.core.lifecycle import GpuState, JobState, NodeState
 from scheduling.core.words import gpus_in_words, jobs_in_words, nodes_in_words
-from scheduling.models import Allocation, Event, Gpu, Job, Node, NodeLive, Queue, SchedulerState
+from scheduling.models import Allocation, Event, Gpu, Job, Node, NodeLive, Nomination, Queue, SchedulerState
 from scheduling.models.jobs import LIVE
 from scheduling.store.clock import now, to_ms
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.kept import KEPT, nominations, told_of_job, who_next
 from scheduling.store.queries.standing import Standing, Stands, idle, standings
 
 LATE_S = 25.0
@@ -34,11 +35,13 @@ def pool(actor: Actor | None = None, node: str | None = None, *, at: datetime | 
         )
     }
     gpus: dict[int, list[dict[str, Any]]] = {}
-    stand = standings(nodes, at or now())
+    stand, kept = standings(nodes, at or now()), nominations()
     homes = {n.pk: n for n in nodes}
     for g in Gpu.objects.filter(node__in=nodes).exclude(state=GpuState.RETIRED).order_by("index"):
         home, how = homes[g.node_id], stand[g.node_id].standing
-        gpus.setdefault(g.node_id, []).append(_gpu(g, home, holders.get(g.pk), actor, standing=how))
+        gpus.setdefault(g.node_id, []).append(
+            _gpu(g, home, holders.get(g.pk), actor, standing=how, kept=kept.get(g.uuid))
+        )
     return [_node(n, stand[n.pk], gpus.get(n.pk, [])) for n in nodes]
 
 
@@ -66,11 +69,17 @@ def _node(n: Node, stands: Stands, gpus: list[dict[str, Any]]) -> dict[str, Any]
     }
 
 
-def _gpu(g: Gpu, home: Node, held: Allocation | None, actor: Actor | None, *, standing: Standing) -> dict[str, Any]:
+def _gpu(
+    g: Gpu,
+    home: Node,
+    held: Allocation | None,
+    actor: Actor | None,
+    *,
+    standing: Standing,
+    kept: Nomination | None = None,
+) -> dict[str, Any]:
     live = getattr(home, "live", None)
     sample = live.samples.get(g.uuid, {}) if live else {}
-    job = held.attempt.job if held else None
-    known = job is not None and (actor is None or actor.sees(job.project.name if job.project else None))
     return {
         "uuid": g.uuid,
         "index": g.index,
@@ -86,13 +95,12 @@ def _gpu(g: Gpu, home: Node, held: Allocation | None, actor: Actor | None, *, st
         "temperature_c": sample.get("temperature_c"),
         "power_w": sample.get("power_w"),
         "error": sample.get("error"),
-        "idle": idle(g.state, standing) or None if held is None else None,
+        "idle": (idle(g.state, standing) or (KEPT if kept else None)) if held is None else None,
         "busy": held is not None,
-        "job": {"id": str(job.pk), "name": job.name, "project": job.project.name if job.project else None,
-                "user": job.user.get_username() if job.user else None, "state": job.state}
-        if job is not None and known else None,
+        "job": told_of_job(held.attempt.job if held else None, actor),
+        **who_next(kept, held, actor),
         "version": g.version,
-    }  # fmt: skip
+    }
 
 
 def _health(g: Gpu, live: NodeLive | None, *, busy: bool) -> dict[str, Any]:
@@ -114,7 +122,7 @@ def gpu(uuid: str, actor: Actor | None = None) -> dict[str, Any] | None:
         .first()
     )
     how = standings([row.node], now())[row.node_id].standing
-    return {"node": row.node.name, **_gpu(row, row.node, held, actor, standing=how)}
+    return {"node": row.node.name, **_gpu(row, row.node, held, actor, standing=how, kept=nominations().get(uuid))}
 
 
 def queues(now: datetime) -> list[dict[str, Any]]:
@@ -180,7 +188,10 @@ def headline(nodes: list[dict[str, Any]], queue_rows: list[dict[str, Any]], tick
     sick = sum(g["state"] != GpuState.HEALTHY for g in gpus)
     out = [n["name"] for n in nodes if n["standing"] not in (Standing.READY, Standing.RESERVED)]
     busy, waiting = sum(g["busy"] for g in gpus), sum(q["waiting"] for q in queue_rows)
+    kept = sum(g["kept_until"] is not None and not g["busy"] for g in gpus)
     parts = [f"{busy} of {gpus_in_words(len(gpus))} busy", f"{jobs_in_words(waiting)} waiting"]
+    if kept:
+        parts.insert(1, f"{kept} kept for jobs that start next")
     if sick:
         parts.append(f"{gpus_in_words(sick)} out of service")
     if out:

@@ -1,0 +1,34 @@
+"""How does the form say what a refusal calls by the names of REST?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from scheduling.web.people_words import label
+
+_UNPREEMPTIBLE = (
+    "a job that is never preempted needs the permission submit_unpreemptible, which an admin can give; untick "
+    "Never preempted"
+)
+_PRODUCT = re.compile(r"(?P<gpus>\d+) is not (?P<nodes>\d+) \* \d+ = (?P<product>\d+)")
+_PART = re.compile(r"\b(with|anti_affinity)\.(group|level)\b")
+_PARTS = {"group": "group", "level": "place"}
+
+
+def in_form(error: Mapping[str, Any], rest: Mapping[str, Any]) -> str:
+    """The message of the error in words of the form, as far as those of :func:`people_words.said` don't suffice.
+    ``rest``: what is sent along and has no field in the form."""
+    field, code, message = str(error["field"]), error.get("code"), str(error["message"])
+    if (field, code) == ("preemptible", "not_permitted"):
+        return _UNPREEMPTIBLE
+    counts = _PRODUCT.search(message) if code == "mismatch" and "gpus_per_node" not in rest else None
+    if counts is not None:  # how many each node gets is no field of the form
+        return (
+            f"{counts['gpus']} GPUs can't be shared out over {counts['nodes']} nodes with as many on each: ask for "
+            f"{counts['product']} GPUs, or for another number of nodes, or leave Nodes empty"
+        )
+    message = _PART.sub(lambda found: f"the {_PARTS[found[2]]} of {label(found[1])}", message)
+    message = f"{label('with')}{message[4:]}" if message.startswith("with ") else message
+    return message[:1].upper() + message[1:] if field.startswith(("with", "anti_affinity")) else message
