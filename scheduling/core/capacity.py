@@ -157,7 +157,7 @@ def _spread_out(bare: ResourceRequest, count: int, pool: Pool) -> str:
     if spread < count:
         return ""
     return (
-        f"; each of its nodes gives as many, but for one that may give fewer: with allow_span, where each gives what it "
+        "; each of its nodes gives as many, but for one that may give fewer: with allow_span, where each gives what it "
         f"has, there is room for {spread}"
     )
 
