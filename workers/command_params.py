@@ -11,7 +11,7 @@ from workers.param_errors import ParamError, unknown
 from workers.python_words import interpreter
 from workers.reserved_names import reserved
 from workers.said_back import shown
-from workers.secret_words import WHAT_TO_DO, holds_a_secret, names_a_secret, secret_argument
+from workers.secret_words import WHAT_TO_DO, holds_a_secret, line_holds_a_secret, names_a_secret, secret_arguments
 
 KNOWN = [
     "argv", "shell", "files", "inputs", "cwd", "env", "torchrun", "nproc", "preempt_signal", "checkpoint_exit_code",
@@ -67,7 +67,11 @@ def _program(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamError
         return {}, [ParamError("params.argv", code, f"{message}{'' if argv is None else ', not both'}")]
     if argv is not None:
         return {"argv": argv}, _argv_problems(argv)
-    return {"shell": line}, _line_problems(line)
+    wrong = _line_problems(line)
+    if isinstance(line, str) and line_holds_a_secret(line[:MAX_COMMAND]):
+        message = f"the line holds what looks like a secret; {WHAT_TO_DO}"
+        wrong.append(ParamError("params.shell", "secret", message))
+    return {"shell": line}, wrong
 
 
 def _argv_problems(argv: Any) -> list[ParamError]:
@@ -79,11 +83,13 @@ def _argv_problems(argv: Any) -> list[ParamError]:
         return [ParamError("params.argv", "too_long", message, MAX_WORDS)]
     if (size := sum(len(w.encode("utf-8", "replace")) + 1 for w in argv)) > MAX_COMMAND:
         return [_too_long("params.argv", size)]
-    place = secret_argument(argv)
-    if place is not None:
-        message = f"word {place} of argv looks like a secret, and a command line is seen by all on the node; "
-        return [ParamError(f"params.argv.{place}", "secret", message + WHAT_TO_DO)]
-    return []
+    return [
+        ParamError(
+            f"params.argv.{place}", "secret",
+            f"word {place} of argv looks like a secret, and a command line is seen by all on the node; {WHAT_TO_DO}",
+        )
+        for place in secret_arguments(argv)
+    ]  # fmt: skip
 
 
 def _line_problems(line: Any) -> list[ParamError]:
@@ -106,11 +112,10 @@ def _line_problems(line: Any) -> list[ParamError]:
         return [ParamError(field, "not_one_command", f"{message}; {_SCRIPT}")]
     first = words[0] if words else ""
     if first in _BUILTIN or re.match(r"[A-Za-z_]\w*=", first):
-        what = "set variables in env" if "=" in first else _SCRIPT
-        message = f"the line is run as 'exec {first[:40]} ...', which must be a program; {what}"
+        name, sets, _ = first.partition("=")  # what it sets may be a secret
+        what = "set variables in env" if sets else _SCRIPT
+        message = f"the line is run as 'exec {name[:40]}{sets} ...', which must be a program; {what}"
         return [ParamError(field, "not_a_command", message)]
-    if holds_a_secret(line) or secret_argument(words) is not None:
-        return [ParamError(field, "secret", f"the line holds what looks like a secret; {WHAT_TO_DO}")]
     return []
 
 
@@ -137,13 +142,17 @@ def _variable(name: str, value: Any) -> list[ParamError]:
     if why := reserved(name):
         return [ParamError(field, "reserved", f"{name} can't be set: {why}")]
     if not isinstance(value, str):
-        return [ParamError(field, "not_a_text", f"{name} must be a text, not {shown(value)}: put it in quotes")]
+        return [ParamError(field, "not_a_text", f"{name} must be a text, not {_said(name, value)}: put it in quotes")]
     if len(value.encode("utf-8", "replace")) > MAX_VALUE:
         message = f"{name} is longer than {MAX_VALUE} bytes: put it into a file and name the file"
         return [ParamError(field, "too_long", message, MAX_VALUE)]
     if value and (names_a_secret(name) or holds_a_secret(value)):
         return [ParamError(field, "secret", f"{name} looks like a secret; {WHAT_TO_DO}")]
     return []
+
+
+def _said(name: str, value: Any) -> str:
+    return "what was given" if names_a_secret(name) else shown(value)
 
 
 def _inputs(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamError]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema_view
 from rest_framework.request import Request
@@ -148,11 +148,12 @@ class NodeVerb(OperatorDoor):
 
     scopes = {"POST": "pool:operate"}
     verb: ClassVar[str] = ""
+    takes: ClassVar[tuple[str, ...]] = ()
 
     def post(self, request: Request, name: str) -> Response:
         """The node's state after the verb; 409 in a state where it makes no sense."""
         self.let_operate(f"to {self.verb} a node")
-        result = service.operate(name, self.verb, self.actor, self.now, deadline_s=self.given(request))
+        result = service.operate(name, self.verb, self.actor, self.now, **self.given(request))
         if result is None:
             raise not_found("node")
         lawful, state = result
@@ -160,19 +161,37 @@ class NodeVerb(OperatorDoor):
             raise Problem(
                 409, "wrong_state", f"{self.verb} makes no sense for a node that is {state}", facts={"state": state}
             )
-        return Response({"name": name, "state": state})
+        (node,) = queries.pool(self.actor, node=name) or [{"why": None, "drain_by": None}]
+        return Response({"name": name, "state": state, "why": node["why"], "drain_by": node["drain_by"]})
 
-    def given(self, request: Request) -> int | None:
-        """The deadline of the verb in seconds, which only a drain has."""
-        only(json_object(request, optional=True)[0], ())
-        return None
+    def given(self, request: Request) -> dict[str, Any]:
+        """What the body says beside the verb: a reason, and of a drain its deadline in seconds from now."""
+        body, _ = json_object(request, optional=True)
+        only(body, self.takes)
+        try:
+            said = {"reason": service.reason_of(body.get("reason"))}
+        except ValueError as wrong:
+            raise Problem(422, "bad_reason", str(wrong), field="reason", limit=service.REASON_MAX) from wrong
+        if "deadline" not in self.takes:
+            return said
+        try:
+            return {**said, "deadline_s": service.deadline_s(body.get("deadline"))}
+        except ValueError as wrong:
+            raise Problem(
+                422, "bad_deadline", str(wrong), field="deadline", limit=[1, service.DEADLINE_MAX_S]
+            ) from wrong
 
 
-@extend_schema_view(post=documented("pool_cordon", "No new work for a node", tag="pool", answer=shapes.OperatedShape))
+@extend_schema_view(
+    post=documented(
+        "pool_cordon", "No new work for a node", tag="pool", body=shapes.CordonRequest, answer=shapes.OperatedShape
+    )
+)
 class NodeCordon(NodeVerb):
     """No new work for the node."""
 
     verb = "cordon"
+    takes = ("reason",)
 
 
 @extend_schema_view(
@@ -182,17 +201,7 @@ class NodeDrain(NodeVerb):
     """No new work; what runs goes on to its end, or until a deadline."""
 
     verb = "drain"
-
-    def given(self, request: Request) -> int | None:
-        """The deadline in the body, in seconds from now."""
-        body, _ = json_object(request, optional=True)
-        only(body, ("deadline",))
-        try:
-            return service.deadline_s(body.get("deadline"))
-        except ValueError as wrong:
-            raise Problem(
-                422, "bad_deadline", str(wrong), field="deadline", limit=[1, service.DEADLINE_MAX_S]
-            ) from wrong
+    takes = ("deadline", "reason")
 
 
 @extend_schema_view(post=documented("pool_return", "Return a node to service", tag="pool", answer=shapes.OperatedShape))

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy, backoff_s
+from scheduling.core.words import duration_in_words
 
 MAX_YIELDS = 3
+LEFT = "left by itself to be run again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class Ended:
 class Aftermath:
     """The job's next event, the wait before it may start again (seconds), and what is counted.
 
-    ``preempted``: it was stopped before its end and is to be resumed; ``evicted``: for another job.
+    ``preempted``: it was stopped before its end and is to be resumed; ``evicted``: for another job. ``told``: how often
+    it is still run again, and when, where that is limited.
     """
 
     event: JobEvent
@@ -44,6 +47,7 @@ class Aftermath:
     preempted: bool = False
     evicted: bool = False
     error: str = ""
+    told: str = ""
 
 
 def aftermath(ended: Ended, policy: Policy) -> Aftermath:
@@ -66,16 +70,31 @@ def aftermath(ended: Ended, policy: Policy) -> Aftermath:
         return _lost(ended, same, policy)
     failures = ended.app_failures + 1
     again = ended.outcome == "FAILED" and failures <= ended.retries
-    return replace(same, event=JobEvent.REQUEUE if again else JobEvent.FAIL, app_failures=failures)
+    return replace(
+        same, event=JobEvent.REQUEUE if again else JobEvent.FAIL, app_failures=failures,
+        told=f"retry {failures} of {ended.retries}" if again else _no_retry(ended),
+    )  # fmt: skip
+
+
+def _no_retry(ended: Ended) -> str:
+    """Why none of the retries that it asked for comes now; "" when it asked for none."""
+    if not ended.retries:
+        return ""
+    if ended.outcome == "OOM":
+        return "running out of memory is not retried"
+    return "its 1 retry is used up" if ended.retries == 1 else f"its {ended.retries} retries are used up"
 
 
 def _yielded(ended: Ended, same: Aftermath) -> Aftermath:
     """Back to the queue at the old rank; a job that stops itself again and again without progress fails."""
     yields = 0 if ended.asked_to_stop or ended.progressed else ended.yields + 1
     if yields >= MAX_YIELDS:
-        error = f"stopped to be resumed {yields} times without progress"
+        error = f"it {LEFT} {yields} times in a row without progress, which is the limit"
         return replace(same, outcome="FAILED", yields=yields, error=error)
-    return replace(same, event=JobEvent.REQUEUE, yields=yields, preempted=True, evicted=ended.evicted)
+    told = "" if ended.asked_to_stop else f"it {LEFT}"
+    if yields:
+        told += f", time {yields} in a row without progress: it fails with time {MAX_YIELDS}"
+    return replace(same, event=JobEvent.REQUEUE, yields=yields, preempted=True, evicted=ended.evicted, told=told)
 
 
 def _lost(ended: Ended, same: Aftermath, policy: Policy) -> Aftermath:
@@ -84,4 +103,8 @@ def _lost(ended: Ended, same: Aftermath, policy: Policy) -> Aftermath:
     if failures > budget:
         error = f"lost to the infrastructure {failures} times; the budget is {budget}"
         return replace(same, infra_failures=failures, error=error)
-    return replace(same, event=JobEvent.REQUEUE, infra_failures=failures, backoff_s=backoff_s(policy, failures))
+    pause = backoff_s(policy, failures)
+    told = f"infrastructure failure {failures} of the {budget} that it may have"
+    if pause >= 1:
+        told += f"; it starts again after {duration_in_words(round(pause))} at the earliest"
+    return replace(same, event=JobEvent.REQUEUE, infra_failures=failures, backoff_s=pause, told=told)

@@ -13,6 +13,9 @@ WINDOW_MS = 86_400_000
 # What differs from run to run without saying anything: numbers, addresses, quoted names and paths.
 _VARIES = re.compile(r"0x[0-9a-f]+|'[^']*'|\"[^\"]*\"|\S*/\S*|\d+")
 
+# As the agent quotes it.
+_LOG = re.compile(r"; the last line of its log: ")
+
 
 @dataclass(frozen=True, slots=True)
 class JobFailure:
@@ -40,8 +43,13 @@ class Blame:
 
 def manner(failure: JobFailure) -> tuple[int | None, str]:
     """What two failures that are alike have in common: the exit code, and the first line without what varies."""
-    line = failure.error.strip().split("\n")[0].lower()
+    line = _told(failure.error).lower()
     return failure.exit_code, _VARIES.sub("#", line)[:200]
+
+
+def _told(error: str) -> str:
+    """The first line of an error without the last line of the job's log, which differs and is the job's own affair."""
+    return _LOG.split(error.strip().split("\n")[0])[0]
 
 
 def alike(failures: Iterable[JobFailure], *, now_ms: int, since_ms: int) -> Blame | None:
@@ -54,10 +62,7 @@ def alike(failures: Iterable[JobFailure], *, now_ms: int, since_ms: int) -> Blam
     for failure in failures:
         if begin <= failure.at_ms <= now_ms:
             kinds[manner(failure)].append(failure)
-    found = [
-        Blame(len(same), len({f.user for f in same}), _newest(same).error.strip().split("\n")[0][:120])
-        for same in kinds.values()
-    ]
+    found = [Blame(len(same), len({f.user for f in same}), _told(_newest(same).error)[:120]) for same in kinds.values()]
     blamed = [b for b in found if b.failures >= ALIKE_MIN and b.users >= USERS_MIN]
     return max(blamed, key=lambda b: (b.failures, b.users, b.error), default=None)
 

@@ -7,10 +7,13 @@ _IN_MINUTES_FROM = 60
 
 
 def gpu_time_in_words(gpu_seconds: float) -> str:
-    """``1.23 GPU-hours``, ``2.7 GPU-minutes`` below a tenth of an hour, ``45 GPU-seconds`` below a minute."""
+    """``1.23 GPU-hours``, ``2.7 GPU-minutes`` below a tenth of an hour, ``45 GPU-seconds`` below a minute.
+
+    Of whole GPU-seconds, whatever came of the number on its way: so the same time reads the same everywhere.
+    """
     whole = round(gpu_seconds)
     if whole >= _IN_HOURS_FROM:
-        return f"{gpu_seconds / 3600:.2f} GPU-hours"
+        return f"{whole / 3600:.2f} GPU-hours"
     if whole >= _IN_MINUTES_FROM:
-        return f"{gpu_seconds / 60:.1f} GPU-minutes"
+        return f"{whole / 60:.1f} GPU-minutes"
     return f"{whole} GPU-second" if whole == 1 else f"{whole} GPU-seconds"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduling.core.leaving import unsaved
 from scheduling.core.plan import Reason
 from scheduling.core.shortfalls import Numbers
 from scheduling.core.snapshot import WaitingJob
@@ -44,5 +45,11 @@ def nominated(nominee: Nominee, scheduler: Scheduler) -> Reason:
         *(("victim", victim) for victim in victims[:1]),
     )
     kept = f"{gpus_in_words(len(nominee.gpus))} {agree(len(nominee.gpus), 'is', 'are')} kept for it"
-    message = f"{kept}; {len(victims)} running {agree(len(victims), 'job saves its', 'jobs save their')} work first."
+    count = len(victims)
+    message = f"{kept}; {count} running {agree(count, 'job was', 'jobs were')} asked to save and leave first."
+    unsure, until_ms = unsaved(scheduler, nominee)
+    if unsure:
+        which = "It runs" if count == 1 else f"{unsure} of them {agree(unsure, 'runs', 'run')}"
+        message += f" {which} on if not saved by {instant_in_words(until_ms)}; then this job waits anew."
+        numbers = (*numbers, ("if_saved", unsure))
     return Reason("PREEMPTING", message, numbers)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scheduling.core.held import OVERDUE_MS
-from scheduling.core.preemption import grace_ms
+from scheduling.core.preemption import grace_ms, runs_on
 
 if TYPE_CHECKING:
     from scheduling.core.held import Held, Nominee
@@ -17,6 +17,13 @@ def held_for(scheduler: Scheduler, nominee: Nominee) -> list[Held]:
     """The jobs that still hold GPUs which are kept for the nominee, by id."""
     found = {held.id: held for gpu in nominee.gpus if (held := scheduler.holder[gpu]) is not None}
     return [found[job] for job in sorted(found)]
+
+
+def unsaved(scheduler: Scheduler, nominee: Nominee) -> tuple[int, int]:
+    """(how many, by when in ms): of the jobs that still hold its GPUs, those that run on if they have not saved by then
+    (D8); (0, 0) for none."""
+    unsure = [held for held in held_for(scheduler, nominee) if runs_on(scheduler, held)]
+    return len(unsure), max((held.stop_by_ms or 0 for held in unsure), default=0)
 
 
 def once_saved(scheduler: Scheduler, victims: Iterable[Held], now_ms: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A job that would be evicted, and the GPU-seconds of work that it would lose."""
+    """A job that would be evicted, and the GPU-seconds of work that it would lose; ``if_saved``: only if it saves in
+    its time, as it runs on otherwise (D8)."""
 
     job: str
     gpus: int
     lost_gpu_s: int
+    if_saved: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob, *, over
         return Preview(
             "now" if place is not None else "later",
             gpus=scheduler.inventory.names(gpus),
-            victims=tuple(Eviction(held.id, len(held.gpus), held.lost_ms(cycle.now_ms) // 1000) for held in victims),
+            victims=_evictions(scheduler, victims, cycle.now_ms),
             start=estimate(scheduler, explainer, queued) if place is None else None,
             reasons=_reasons(explainer, queued, sleeps=sleeps, fits=place is not None),
             alternatives=tuple(explainer.helps(queued, over_nodes=over_nodes)) if place is None else (),
@@ -112,7 +115,7 @@ def decided(
     return Preview(
         "now",
         gpus=scheduler.inventory.names(gpus),
-        victims=tuple(Eviction(held.id, len(held.gpus), held.lost_ms(now_ms) // 1000) for held in victims),
+        victims=_evictions(scheduler, victims, now_ms),
         gpu_h=charged / MICRO / 3_600_000,
         before=_scores(scheduler, queued, -charged),
         after=_scores(scheduler, queued, 0),
@@ -156,3 +159,10 @@ def _reasons(explainer: Explainer, queued: Queued, *, sleeps: bool, fits: bool) 
     if sleeps:
         return explainer.of_sleeping(queued, plays=True)
     return () if fits else explainer.of_queued(queued)
+
+
+def _evictions(scheduler: Scheduler, victims: Iterable[Held], now_ms: int) -> tuple[Eviction, ...]:
+    careful = scheduler.policy.never_without_checkpoint
+    return tuple(
+        Eviction(held.id, len(held.gpus), held.lost_ms(now_ms) // 1000, careful(held.owner[0])) for held in victims
+    )

@@ -60,7 +60,8 @@ def job_items(ids: Collection[str], now: datetime) -> list[Item]:
 
 
 def shown_to(actor: Actor, item: Item) -> Item | None:
-    """The item as this person may see it: another project's job is not there, and a GPU it holds, or that is kept for it, is just so."""
+    """The item as this person may see it: another project's job is not there, and a GPU it holds, or that is kept for
+    it, names nobody."""
     if item.project is not None and not actor.sees(item.project):
         own_refused = item.project == "" and item.data.get("user") == actor.username
         return item if own_refused else None

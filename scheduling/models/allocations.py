@@ -97,6 +97,9 @@ class Allocation(models.Model):
     granted_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
     billing = models.FloatField(default=1.0)
+    gpu_index = models.PositiveIntegerField(
+        null=True, help_text="the GPU's number on its node at the grant, as a reboot may reorder them"
+    )
 
     class Meta:
         ordering = ["attempt_id", "gpu_id"]
@@ -114,6 +117,11 @@ class Allocation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.gpu_id} by {self.attempt_id}"
+
+    @property
+    def index(self) -> int:
+        """The number that the GPU had when it was granted; of a grant that was not kept with it, the one it has now."""
+        return self.gpu.index if self.gpu_index is None else self.gpu_index
 
 
 class LostWork(models.Model):

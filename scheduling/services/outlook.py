@@ -14,7 +14,7 @@ from scheduling.core.alternatives import Alternative
 from scheduling.core.estimate import Estimate, estimate, latest, soonest
 from scheduling.core.explain import Explainer
 from scheduling.core.in_hand import starting_soon
-from scheduling.core.leaving import held_for, once_saved
+from scheduling.core.leaving import held_for, once_saved, unsaved
 from scheduling.core.plan import Plan, Reason
 from scheduling.core.preview import Preview, decided, preview
 from scheduling.core.reclaim import take_back
@@ -54,6 +54,7 @@ class Foretold:
     it waits as seen at the same instant, without the ids of other jobs. ``beside``: the group of which a job must still
     run there then, "" when the start depends on none. ``tried``: the kinds of change that were tried, in words.
     ``guarded_after_s``: how long it must have waited to hold a reservation whatever its rank; None where nothing does.
+    ``if_saved``: so many jobs hold its GPUs that run on unless they save by then, and only if they do does it start.
     """
 
     start: Span | None
@@ -66,6 +67,7 @@ class Foretold:
     beside: str = ""
     tried: tuple[str, ...] = ()
     guarded_after_s: float | None = None
+    if_saved: int = 0
 
 
 class Outlook:
@@ -115,7 +117,9 @@ class Outlook:
             return Foretold(self.span(low_ms=now_ms, at_ms=now_ms, high_ms=now_ms), promised=True)
         if job_id in scheduler.nominees:
             at_ms, high_ms = once_saved(scheduler, held_for(scheduler, scheduler.nominees[job_id]), now_ms)
-            return Foretold(self.span(low_ms=now_ms, at_ms=at_ms, high_ms=high_ms), promised=True)
+            unsure, _ = unsaved(scheduler, scheduler.nominees[job_id])
+            span = self.span(low_ms=now_ms, at_ms=at_ms, high_ms=high_ms)
+            return Foretold(span, promised=True, if_saved=unsure)
         if job_id in scheduler.sleeping:
             job = scheduler.sleeping[job_id]
             seen = preview(scheduler, self.explainer, job, over_nodes=over_nodes)

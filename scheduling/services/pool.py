@@ -18,6 +18,7 @@ from django.db import transaction
 from scheduling.core.lifecycle import NodeEvent
 from scheduling.core.reclaim import MASS_SILENCE, SILENT_SHARE_OF_LEASE
 from scheduling.core.units import parse_duration
+from scheduling.core.unusable import broken
 from scheduling.services import artifacts, described, health, notify
 from scheduling.services.described import whole
 from scheduling.store import load, load_pool, record, seed, transfers
@@ -32,6 +33,9 @@ from workers.protocol import PROTOCOL_VERSION, Outcome, Timings, Transfer
 SETTLED = {"cordon": "CORDONED", "drain": "DRAINING", "return": "READY"}
 OPERATIONS = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent.RETURN}
 DEADLINE_MAX_S = 30 * 86_400
+REASON_MAX = 120
+WITH_REASON = ("cordon", "drain")
+WHY_MAX = 200  # of the column
 
 
 def timings() -> Timings:
@@ -307,21 +311,38 @@ def deadline_s(value: Any) -> int | None:
     return seconds
 
 
+def reason_of(value: Any) -> str:
+    """Why a node is closed, as an operator says it, in one line; "" for None. ValueError says what may be given."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or broken(value) or len(value.strip()) > REASON_MAX:
+        raise ValueError(f"reason must be a text of {REASON_MAX} characters at most, without NUL; shorten or omit it")
+    return " ".join(value.split())
+
+
 def operate(
-    name: str, verb: str, actor: Actor, now: datetime, *, deadline_s: int | None = None
+    name: str, verb: str, actor: Actor, now: datetime, *, deadline_s: int | None = None, reason: str = ""
 ) -> tuple[bool, str] | None:
     """(lawful, state) after cordon, drain or return, of which twice is as lawful as once; None for an unknown node.
 
     Drained, it takes no new work, and what runs on it goes on to its end; with a deadline (in seconds from now) only
-    until then: what still runs is asked to save, moves to other nodes and resumes. The newest word counts.
+    until then: what still runs is asked to save, moves to other nodes and resumes. The newest word counts, also that
+    of the ``reason``, which everybody sees who looks at the node.
     """
     if dispatch.boot_id(name) is None:
         return None
     lawful, state = drains.operate(
-        name, OPERATIONS[verb], now=now, actor=actor.label, message=f"{verb} by {actor.username}",
+        name, OPERATIONS[verb], now=now, actor=actor.label, message=_closing_words(verb, actor, reason),
+        anew=bool(reason),
         drain_by=None if deadline_s is None else now + timedelta(seconds=deadline_s),
     )  # fmt: skip
     return lawful or state == SETTLED[verb], state
+
+
+def _closing_words(verb: str, actor: Actor, reason: str) -> str:
+    """``drain by admin: new fans``; a very long name gives way to the reason."""
+    room = WHY_MAX - len(f"{verb} by : {reason}")
+    return f"{verb} by {actor.username[:room]}{f': {reason}' if reason else ''}"
 
 
 def confirm_silence(actor: Actor, now: datetime) -> list[str] | None:

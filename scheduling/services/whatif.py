@@ -264,7 +264,7 @@ def _victims(found: Preview, actor: Actor) -> tuple[dict[str, Any], ...]:
     names = known.names(actor, [each.job for each in found.victims])
     return tuple(
         {"job": each.job if each.job in names else None, "name": names.get(each.job), "gpus": each.gpus,
-         "lost_gpu_s": each.lost_gpu_s}
+         "lost_gpu_s": each.lost_gpu_s, "if_saved": each.if_saved}
         for each in found.victims
     )  # fmt: skip
 

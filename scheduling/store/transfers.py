@@ -14,10 +14,11 @@ FRESH = timedelta(seconds=120)
 KB, MB = 1000, 1_000_000
 # By these two transfers of a node for an attempt are told apart.
 WHICH = ("what", "step", "begun", "of_files", "of_bytes")
+SAVING = "saving checkpoint"
 CAME = {
     "fetching inputs": "fetched its inputs",
     "fetching checkpoint": "fetched the checkpoint",
-    "saving checkpoint": "saved the checkpoint",
+    SAVING: "saved the checkpoint",
     "storing results": "stored its results",
 }
 

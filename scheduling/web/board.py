@@ -22,6 +22,8 @@ from scheduling.web.wording import duration
 
 # The word on the GPUs of a node that is not heard of: their own state is what it was then.
 UNREACHABLE = "UNREACHABLE"
+# What comes before an instant, or before how far off it is; the page's script says the same.
+ASKED, ELSE_FREE = "asked to leave; its time ends", "or free again"
 LIVE_NUMBERS = ("utilization", "memory_used_mib", "temperature_c", "power_w", "error")
 
 
@@ -96,8 +98,8 @@ def _turn(gpu: Mapping[str, Any]) -> dict[str, Any]:
     """Whether the GPU only waits for the job that it is kept for, and the line that says what ends when."""
     is_kept = gpu["idle"] == KEPT
     if gpu["leaves_by"] is not None:
-        return {"is_kept": is_kept, "turn": "leaving, at the latest", "turn_at": gpu["leaves_by"]}
-    return {"is_kept": is_kept, "turn": "at the latest until", "turn_at": gpu["kept_until"] if is_kept else None}
+        return {"is_kept": is_kept, "turn": ASKED, "turn_at": gpu["leaves_by"]}
+    return {"is_kept": is_kept, "turn": ELSE_FREE, "turn_at": gpu["kept_until"] if is_kept else None}
 
 
 def _gb(mib: int) -> float:

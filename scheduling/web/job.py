@@ -116,4 +116,11 @@ def _run(attempt: dict[str, Any], now: Any) -> dict[str, Any]:
     for gpu in attempt["gpus"]:
         gpus.setdefault(gpu["node"], []).append(gpu["index"])
     on_nodes = [{**part, "gpus": gpus.get(part["node"], [])} for part in attempt["nodes"]]
-    return {**attempt, "ran": ran, "parts": on_nodes, "lost_line": lost_line(attempt["lost"], len(attempt["gpus"]))}
+    left = attempt["outcome"] == "PREEMPTED" and any(part["manner"] == "yielded" for part in attempt["nodes"])
+    return {
+        **attempt,
+        "ran": ran,
+        "called": "left by itself" if left else "",
+        "parts": on_nodes,
+        "lost_line": lost_line(attempt["lost"], len(attempt["gpus"])),
+    }

@@ -10,6 +10,7 @@ from typing import Any
 from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
 from scheduling.services.jobs import RETRIED
 from scheduling.web.file_lists import came_out
+from scheduling.web.lost_words import used
 from scheduling.web.people_words import label, parts, said
 from scheduling.web.start_words import until_it_runs
 from scheduling.web.wording import amount, duration, gb, gpu_hours, limit, per_second, steps_of
@@ -23,7 +24,8 @@ TOLD_APART = frozenset({
     "without_exclusive", "without_group_and_anti_affinity", "without_group_and_with", "without_group_and_neighbours",
     "less_on_fewer_nodes", "without_waiting", "closed", "evictable", "evictable_gpus", "would_evict", "free_at_ms",
     "save_s",
-    "until_ms", "window_from_ms", "window_until_ms", "start_by_ms", "start_by_at_least_ms", "expected_from_ms", "rules",
+    "until_ms", "kept", "kept_until_ms", "if_saved",
+    "window_from_ms", "window_until_ms", "start_by_ms", "start_by_at_least_ms", "expected_from_ms", "rules",
     "earliest_domain", "earliest_at_ms",
     "group", "level", "running", "kept_away_by", "jobs_ahead", "gpus_taken", "field", "limit",
 })  # fmt: skip
@@ -51,7 +53,7 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
         "of_limit": of_limit(job),
         "limit": limit(job["max_duration"]) if job["max_duration"] else "",
         "memory": gb(job["gpu_memory_min_mib"]) if job["gpu_memory_min_mib"] else "any",
-        "hours": gpu_hours(job["gpu_hours"]),
+        "hours": used(job),
         "percent": _percent(progress),
         "so_far": steps_of(progress["step"], progress["total"], progress["unit"]) if progress else "",
         "rate": _rate(progress) if job["state"] == JobState.RUNNING else "",

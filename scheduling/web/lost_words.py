@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scheduling.core.gpu_time import gpu_time_in_words
 from scheduling.core.lifecycle import JobState
 from scheduling.core.words import duration_in_words
 from scheduling.web.share_words import CAUSES
-from scheduling.web.wording import amount, gpu_hours
+from scheduling.web.wording import amount
 
 # In these it is to begin again, by itself or when it is retried.
 BEGINS_AGAIN = (JobState.QUEUED, JobState.HELD, JobState.DISPATCHING, JobState.FAILED, JobState.TIMED_OUT,
@@ -23,7 +24,7 @@ def lost_line(lost: Mapping[str, Any] | None, gpus: int) -> str:
     told = ((work, "work" if lost["ran"] else "getting ready, without running,"), (whole - work, "resuming"))
     parts = [f"{duration_in_words(seconds)} of {what}" for seconds, what in told if seconds]
     vain = ", in vain: the GPUs were not taken then" if lost["in_vain"] else ""
-    what = f"{' and '.join(parts)} on {amount(gpus, 'GPU')} ({gpu_hours(_gpu_hours(lost))})"
+    what = f"{' and '.join(parts)} on {amount(gpus, 'GPU')} ({gpu_time_in_words(_gpu_seconds(lost))})"
     return f"Lost {what}, {CAUSES[lost['cause']]}{vain}; it does not count as used."
 
 
@@ -32,7 +33,7 @@ def lost_in_all(rows: Sequence[Mapping[str, Any]]) -> str:
     seconds = sum(map(_seconds, rows))
     if not seconds:
         return ""
-    return f"{duration_in_words(seconds)}, {gpu_hours(sum(map(_gpu_hours, rows)))}, given back"
+    return f"{duration_in_words(seconds)}, {gpu_time_in_words(sum(map(_gpu_seconds, rows)))}, given back"
 
 
 def _seconds(lost: Mapping[str, Any]) -> int:
@@ -40,10 +41,16 @@ def _seconds(lost: Mapping[str, Any]) -> int:
     return int(lost["work_s"] + lost["resume_s"])
 
 
-def _gpu_hours(lost: Mapping[str, Any]) -> float:
-    """Of those whole seconds, on all its GPUs: the numbers beside each other agree."""
+def used(job: Mapping[str, Any]) -> str:
+    """The GPU time that counts as used: what it held, without what was lost."""
+    lost = sum(map(_gpu_seconds, job["lost_work"]))
+    return gpu_time_in_words(max(0.0, job["gpu_hours"] * 3600 - lost))
+
+
+def _gpu_seconds(lost: Mapping[str, Any]) -> int:
+    """Of those whole seconds, on all its GPUs: the numbers beside each other, and those of the timeline, agree."""
     seconds = lost["work_s"] + lost["resume_s"]
-    return float(lost["gpu_hours"]) * _seconds(lost) / seconds if seconds else 0.0
+    return round(lost["gpu_hours"] * 3600 / seconds) * _seconds(lost) if seconds else 0
 
 
 def goes_on(job: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from scheduling.store.queries.access import Actor
 from scheduling.store.queries.standing import Standing, sentence
 from scheduling.web.access import posted, signed_in
 from scheduling.web.board import shown, tile
+from scheduling.web.people_words import parts
 from scheduling.web.window_words import closing
 
 MAY = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent.RETURN}
@@ -38,7 +39,8 @@ def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
             "seq": seq,
             "node": one,
             "sentence": sentence(found[0]),
-            "why": "" if one["standing"] in (Standing.CLOSED, Standing.RESERVED) else one["why"],
+            "why": _why(one),
+            "reason_max": verbs.REASON_MAX,
             "windows": closing(actor, moment, node=name),
             "windows_are": windows.fingerprint(moment),
             "gpus": [_gpu(g) for g in sorted(gpus, key=lambda g: (g["index"], g["uuid"]))],
@@ -61,10 +63,11 @@ def operate(request: HttpRequest, actor: Actor, name: str, verb: str) -> HttpRes
     try:
         typed = request.POST.get("deadline", "").strip()
         deadline_s = verbs.deadline_s(typed or None) if verb == "drain" else None
+        reason = verbs.reason_of(request.POST.get("reason")) if verb in verbs.WITH_REASON else ""
     except ValueError as wrong:
         messages.error(request, f"{str(wrong)[:1].upper()}{str(wrong)[1:]}; nothing was changed.")
         return redirect("node", name=name)
-    result = verbs.operate(name, verb, actor, now(), deadline_s=deadline_s) if verb in MAY else None
+    result = verbs.operate(name, verb, actor, now(), deadline_s=deadline_s, reason=reason) if verb in MAY else None
     if result is None:
         raise Http404(f"there is no node {name[:60]}")
     lawful, state = result
@@ -96,6 +99,12 @@ def confirm_silence(request: HttpRequest, actor: Actor) -> HttpResponse:
     if verbs.confirm_silence(actor, now()) is None:
         messages.error(request, "Too few nodes are silent for that; nothing was changed.")
     return redirect("board")
+
+
+def _why(node: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Why it takes no new work, piece by piece; windows that close it are told apart."""
+    told = node["why"] and node["standing"] not in (Standing.CLOSED, Standing.RESERVED)
+    return list(parts(node["why"])) if told else []
 
 
 def _gpu(one: Mapping[str, Any]) -> dict[str, Any]:

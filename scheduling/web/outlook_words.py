@@ -118,6 +118,10 @@ def _assumes(found: Foretold) -> str:
     """What the range rests on."""
     if found.start is None:
         return "The pool as it is now has no place for it: nodes or GPUs must come, or come back, first."
+    if found.if_saved:
+        saves, runs = ("saves", "it runs") if found.if_saved == 1 else ("save", "they run")
+        who = f"{amount(found.if_saved, 'running job')} that may not be stopped unsaved"
+        return f"Only if {who} {saves} by then; otherwise {runs} on, and this job waits anew."
     if found.rank is None:
         return ""
     if not found.promised and _is_one(found.start):
@@ -259,6 +263,9 @@ def _verdict(found: Planned) -> str:
         return "It would never start: the pool has nothing that could hold it."
     if found.verdict == "now":
         stop = f", once {amount(len(found.victims), 'running job')} made room" if found.victims else ""
+        if unsure := sum(each["if_saved"] for each in found.victims):
+            saves = f"{unsure} of them save" if len(found.victims) > 1 else "it saves"
+            stop += f"; only if {saves} in the time given, and otherwise it would wait"
         return f"It would start now{stop}."
     if "EXPIRES" in codes:
         return "It would wait, and leave the queue before it starts."

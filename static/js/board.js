@@ -4,6 +4,7 @@ import { hook, mark, reload, say, soon } from "./marks.js";
 import { ago, duration } from "./wording.js";
 
 const LATE_S = 25;
+const KEPT = "kept for another job";
 const main = document.getElementById("main");
 const only = main.dataset.only;
 const ages = new Map();
@@ -25,6 +26,7 @@ function gpu(frame) {
   tile.toggleAttribute("data-busy", data.busy);
   mark(tile, data.state);
   holder(hook(tile, "holder"), data);
+  turn(tile, data);
   trouble(tile, data);
   const total = gigabytes(data.memory_mib);
   const used = data.memory_used_mib === null ? null : gigabytes(data.memory_used_mib);
@@ -58,7 +60,21 @@ function trouble(tile, data) {
   changed.dataset.ago = "";
 }
 
+// When the job that has it must have left it, or until when it is kept for one that has it next.
+function turn(tile, data) {
+  const kept = data.idle === KEPT ? data.kept_until : null;
+  const until = data.leaves_by ?? kept;
+  const line = hook(tile, "turn");
+  line.hidden = until === null;
+  say(hook(line, "turn-words"), data.leaves_by ? "asked to leave; its time ends" : "or free again");
+  const time = hook(line, "turn-at");
+  if (until === null || time.dateTime === until) return;
+  time.dateTime = until;
+  time.dataset.ago = "";
+}
+
 function holder(place, data) {
+  if (data.idle === KEPT && data.kept_for) return keptFor(place, data.kept_for);
   const [tag, text, kind] = data.job
     ? ["a", data.job.name, ""]
     : data.busy
@@ -68,11 +84,20 @@ function holder(place, data) {
         : ["span", "free", "free"];
   const href = data.job ? `/jobs/${data.job.id}/` : "";
   const now = place.firstElementChild;
-  if (now && now.textContent === text && (now.getAttribute("href") ?? "") === href) return;
+  if (now && now.textContent === text && (now.getAttribute("href") ?? "") === href) return undefined;
   const made = document.createElement(tag);
   made.textContent = text;
   if (kind) made.className = kind;
   if (href) Object.assign(made, { href, title: text });
+  return place.replaceChildren(made);
+}
+
+function keptFor(place, job) {
+  const href = `/jobs/${job.id}/`;
+  if (place.querySelector(".muted a")?.getAttribute("href") === href) return;
+  const link = Object.assign(document.createElement("a"), { href, title: job.name, textContent: job.name });
+  const made = Object.assign(document.createElement("span"), { className: "muted" });
+  made.append("kept for ", link);
   place.replaceChildren(made);
 }
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from scheduling.core.words import instant_in_words
+from scheduling.models import Node
 from scheduling.services import pool
+from scheduling.store.clock import to_ms
 from tests import builders as b
 from tests.api.calls import busy_world, error, problem, world
 
@@ -14,10 +17,47 @@ pytestmark = pytest.mark.django_db
 def test_a_node_is_cordoned_drained_and_returned_and_each_twice_is_the_same():
     w = world()
     admin = w.caller("admin")
-    for verb, state in (("cordon", "CORDONED"), ("drain", "DRAINING"), ("return", "READY")):
+    for verb, state, why in (
+        ("cordon", "CORDONED", "cordon by admin"), ("drain", "DRAINING", "drain by admin"), ("return", "READY", None),
+    ):  # fmt: skip
         for _ in range(2):
             answer = admin.post(f"pool/nodes/n1/{verb}/")
-            assert (answer.status_code, answer.json()) == (200, {"name": "n1", "state": state})
+            said = {"name": "n1", "state": state, "why": why, "drain_by": None}
+            assert (answer.status_code, answer.json()) == (200, said)
+
+
+def test_the_answer_to_a_drain_has_its_deadline_and_so_has_the_reason_why_the_node_is_closed():
+    w = world()
+    answer = w.caller("admin").post("pool/nodes/n1/drain/", {"deadline": "4h", "reason": "new fans"}).json()
+    until = Node.objects.get().drain_by
+    assert answer["drain_by"] == until.isoformat().replace("+00:00", "Z")
+    assert answer["why"] == (
+        f"drain by admin: new fans; what still runs on {instant_in_words(to_ms(until))} is asked to save and moves to "
+        "other nodes"
+    )
+
+
+def test_a_cordon_takes_a_reason_and_the_newest_one_counts():
+    w = world()
+    admin = w.caller("admin")
+    said = [
+        admin.post("pool/nodes/n1/cordon/", body).json()["why"]
+        for body in ({"reason": " new \n fans "}, {}, {"reason": "a new board"})
+    ]
+    assert said == ["cordon by admin: new fans", "cordon by admin: new fans", "cordon by admin: a new board"]
+
+
+@pytest.mark.parametrize("reason", ["x" * 121, 7, ["x"], "a\x00b"])
+@pytest.mark.parametrize("verb", ["cordon", "drain"])
+def test_a_reason_that_is_no_short_text_is_refused_and_nothing_changes(verb: str, reason):
+    w = world()
+    answer = problem(w.caller("admin").post(f"pool/nodes/n1/{verb}/", {"reason": reason}), 422)
+    assert ("reason" in str(answer), Node.objects.get().state) == (True, "READY")
+
+
+def test_a_return_takes_none():
+    w = world()
+    problem(w.caller("admin").post("pool/nodes/n1/return/", {"reason": "mended"}), 422)
 
 
 def test_a_lost_node_can_not_be_returned():
@@ -51,9 +91,9 @@ def test_the_pool_says_in_one_sentence_how_it_is():
 def test_a_drain_with_a_deadline_is_told_with_its_reason():
     w, _ = busy_world()
     answer = w.caller("admin").post("pool/nodes/n1/drain/", {"deadline": "30m"})
-    assert (answer.status_code, answer.json()) == (200, {"name": "n1", "state": "DRAINING"})
+    assert (answer.status_code, answer.json()["state"]) == (200, "DRAINING")
     told = w.alice.get("pool/nodes/n1/").json()
-    assert told["why"] == "drain by admin"
+    assert told["why"] == answer.json()["why"]
     assert told["drain_by"] is not None
 
 

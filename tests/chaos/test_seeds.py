@@ -12,7 +12,7 @@ from tests.remembered import empty_all
 pytestmark = pytest.mark.django_db(transaction=True)
 
 FIRST = int(os.environ.get("EMEP_CHAOS_FIRST", "0"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("EMEP_CHAOS_SEEDS", "20")))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("EMEP_CHAOS_SEEDS", "50")))
 
 
 told: dict[int, Story] = {}

@@ -45,5 +45,13 @@ def test_numbers_addresses_and_paths_do_not_make_a_difference():
     )  # fmt: skip
 
 
+def test_the_last_lines_of_their_logs_make_no_difference_and_are_not_told_to_others():
+    tail = "exit code 1; the last line of its log: "
+    found = blamed(
+        failed("alice", 10, f"{tail}'a: b'"), failed("bob", 11, "exit code 1"), failed("bob", 12, f'{tail}"it\'s c"')
+    )
+    assert found.words == "3 jobs of 2 people failed alike on it within 24 h: exit code 1"
+
+
 def test_what_happened_before_the_gpu_was_found_well_is_forgiven():
     assert blamed(failed("alice", 10), failed("bob", 20), failed("alice", 29), since_h=15) is None

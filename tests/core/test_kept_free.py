@@ -51,7 +51,7 @@ def test_their_number_and_until_when_are_among_the_numbers():
 
 def test_while_something_is_free_they_come_before_what_would_help():
     plan = planned(loose(4), job("2", 2, level="Low"), held=("n0/0", "n0/1"), kept=("n0/2",))
-    assert f" 1 GPU more is free, {KEPT} It would start now with 1 GPU" in message_of(plan)
+    assert f" 1 GPU more is free, {KEPT} It would start now with at most 1 GPU." in message_of(plan)
 
 
 def test_those_that_do_not_suit_are_not_told():

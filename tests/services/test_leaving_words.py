@@ -6,13 +6,20 @@ import pytest
 from django.test import Client
 
 from scheduling.core.lifecycle import GpuState
-from scheduling.models import Attempt, Gpu, Job
+from scheduling.core.words import instant_in_words
+from scheduling.models import Artifact, Attempt, AttemptNode, Gpu, Job, Queue
 from scheduling.store.clock import to_ms
 from scheduling.store.queries import jobs as queries
 from tests import builders as b
 from tests.services.test_eviction import GRACE_S, World
 
 pytestmark = pytest.mark.django_db
+
+BY = instant_in_words(to_ms(b.later(100 + GRACE_S)))
+UNSAVED = (
+    f"It has until {BY} to save; then it is stopped. It has not said yet that it saved. It has no checkpoint: stopped "
+    f"unsaved it would lose all its work since it started on {instant_in_words(to_ms(b.NOON))}."
+)
 
 
 def reasons(job: str) -> list[dict]:
@@ -32,7 +39,7 @@ def test_one_that_makes_way_says_for_which_level_and_queue_and_until_when_it_may
     assert reasons(made.victim.job) == [
         {
             "code": "LEAVING",
-            "message": "It saves a checkpoint and leaves its GPUs: they are needed by a Critical job of queue merge.",
+            "message": f"Asked to leave its GPUs: they are needed by a Critical job of queue merge. {UNSAVED}",
             "numbers": {"why": "preempt", "until_ms": to_ms(b.later(100 + GRACE_S))},
         }
     ]
@@ -58,20 +65,66 @@ def test_its_page_and_rest_say_so():
 )
 def test_whoever_asked_is_told(why, words):
     made = leaving(why=why)
-    assert reasons(made.victim.job)[0]["message"] == f"It saves a checkpoint and leaves its GPUs: {words}."
+    assert reasons(made.victim.job)[0]["message"] == f"Asked to leave its GPUs: {words}. {UNSAVED}"
 
 
 def test_a_failing_gpu_is_named():
     made = leaving(why="health")
     Gpu.objects.filter(uuid=made.victim.gpus[1]).update(state=GpuState.UNHEALTHY)
-    assert reasons(made.victim.job)[0]["message"].endswith("leaves its GPUs: GPU n1/1 is failing.")
+    assert reasons(made.victim.job)[0]["message"].startswith("Asked to leave its GPUs: GPU n1/1 is failing. ")
 
 
 def test_the_node_that_has_left_it_is_named():
     made = leaving(why="peer")
     Attempt.objects.get(pk=made.victim.attempt).nodes.update(ended_at=b.later(101), outcome="LOST")
-    assert reasons(made.victim.job)[0]["message"].endswith("leaves its GPUs: node n1 has left it (LOST).")
+    assert reasons(made.victim.job)[0]["message"].startswith("Asked to leave its GPUs: node n1 has left it (LOST). ")
 
 
 def test_a_job_that_runs_says_nothing():
     assert reasons(World().victim.job) == []
+
+
+def message_of(made: World) -> str:
+    return reasons(made.victim.job)[0]["message"].partition("merge. ")[2]
+
+
+def saved(made: World, seconds: float) -> None:
+    """It saved at step 40 so many seconds after noon."""
+    checkpoint = Artifact.objects.get(pk=made.saves(seconds))
+    Job.objects.filter(pk=made.victim.job).update(resume=checkpoint, resume_step=40, resume_saved_at=b.later(seconds))
+
+
+def test_what_it_saved_before_is_told_and_what_it_would_lose():
+    made = leaving()
+    saved(made, 60)
+    at = instant_in_words(to_ms(b.later(60)))
+    assert message_of(made).endswith(
+        f"Its newest checkpoint is step 40: stopped unsaved it would lose its work since {at}."
+    )
+
+
+def test_one_that_has_saved_since_loses_nothing():
+    made = leaving()
+    saved(made, 110)
+    assert message_of(made) == f"It has saved step 40 since, and stops by {BY}."
+
+
+def test_one_whose_checkpoint_is_on_its_way_says_so():
+    made = leaving()
+    AttemptNode.objects.filter(attempt=made.victim.attempt).update(
+        transfer=dict.fromkeys(("files", "of_files", "bytes", "of_bytes"), 1) | {"what": "saving checkpoint"}
+    )
+    with_stop = f"It has until {BY} to save; then it is stopped. Its checkpoint is being stored."
+    assert reasons(made.victim.job)[0]["message"].endswith(with_stop)
+
+
+def test_one_that_may_not_be_stopped_unsaved_is_told_that_it_runs_on():
+    made = leaving()
+    Queue.objects.update(never_without_checkpoint=True)
+    assert message_of(made).startswith(f"It has until {BY} to save; if it has not saved by then, it runs on. ")
+
+
+def test_an_operators_drain_stops_that_one_too():
+    made = leaving(why="drain")
+    Queue.objects.update(never_without_checkpoint=True)
+    assert f"It has until {BY} to save; then it is stopped." in reasons(made.victim.job)[0]["message"]

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from scheduling.core.words import instant_in_words
 from scheduling.models import Attempt, Nomination, Queue
 from scheduling.services import jobs
+from scheduling.services.outlook import Outlook
+from scheduling.store.clock import to_ms
 from scheduling.store.commit import deadlines
+from scheduling.web import outlook_words
 from tests import builders as b
 from tests.remembered import Remembered
 from tests.services.test_eviction import GRACE_S, World, messages, state
@@ -145,3 +149,44 @@ def test_the_admin_sets_it_and_rest_shows_it():
     assert answer.status_code == 302
     shown = {each["name"]: each["never_without_checkpoint"] for each in client.get("/api/v1/queues/").json()["results"]}
     assert shown == {"merge": True, "eval": False, "inference": False}
+
+
+def asked() -> tuple[World, str, str]:
+    """The same from the beginning, so that what is said when it is asked is of such a queue; and by when it saves."""
+    made = World()
+    Queue.objects.update(never_without_checkpoint=True)
+    return made, made.evicted(), instant_in_words(to_ms(b.later(OVER)))
+
+
+def test_both_timelines_say_when_it_is_asked_that_it_runs_on_if_it_does_not_save():
+    made, job, _ = asked()
+    assert messages(made.victim.job, "preempting")[-1] == (
+        f"its GPUs are needed by a Critical job of queue merge; if it saves within {GRACE_S} s, it goes back to the "
+        "queue; otherwise it runs on"
+    )
+    assert messages(job, "nominated")[-1].endswith(
+        "asked to save and leave; it runs on if not saved in time, and then this job waits anew"
+    )
+
+
+def test_the_reason_and_the_outlook_of_the_job_that_wants_the_gpus_say_so_too():
+    _, job, by = asked()
+    found = Outlook(b.later(101)).foretell(job)
+    assert found.reasons[0]["message"].endswith(f"It runs on if not saved by {by}; then this job waits anew.")
+    told = outlook_words.foretold(found, job, {}, now=b.later(101))
+    assert told["assumes"] == (
+        "Only if 1 running job that may not be stopped unsaved saves by then; otherwise it runs on, and this job waits "
+        "anew."
+    )
+
+
+def test_where_it_is_stopped_unsaved_nothing_of_the_kind_is_said():
+    job = World().evicted()
+    found = Outlook(b.later(101)).foretell(job)
+    assert (found.if_saved, "runs on" in found.reasons[0]["message"]) == (0, False)
+
+
+def test_once_it_has_saved_it_leaves_for_certain():
+    made, job, _ = asked()
+    saves_on_the_way(made, 105, step=5)
+    assert Outlook(b.later(106)).foretell(job).if_saved == 0

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from scheduling.store.clock import past_in_words
-from scheduling.store.commit.lost_work import in_words
+from scheduling.store.commit.lost_work import Lost
 from scheduling.store.node_names import named
 from tests import builders as b
 
@@ -29,8 +29,22 @@ def test_of_a_second_that_has_begun_the_time_before_is_said() -> None:
     ],
 )
 def test_lost_time_is_not_rounded_up_and_is_no_work_of_what_never_ran(ran: bool, words: str) -> None:
-    assert in_words([(b.NOON, b.later(59.9))], 2, ran=ran) == words
+    assert Lost(redo=(b.NOON, b.later(59.9))).in_words(2, ran=ran) == words
 
 
 def test_less_than_a_second_is_not_worth_a_word() -> None:
-    assert in_words([(b.NOON, b.later(0.9))], 2, ran=True) == ""
+    assert Lost(redo=(b.NOON, b.later(0.9))).in_words(2, ran=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("redo", "words"),
+    [
+        (None, "; 10 s of resuming on 2 GPUs (20 GPU-seconds) are lost and given back"),
+        (
+            (b.later(60), b.later(90)),
+            "; 40 s, 10 s of it of resuming, on 2 GPUs (1.3 GPU-minutes) are lost and given back",
+        ),
+    ],
+)
+def test_what_resuming_took_is_told_as_that(redo, words) -> None:
+    assert Lost(resume=(b.NOON, b.later(10)), redo=redo).in_words(2, ran=True) == words

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduling.models import Node, SchedulerState
+from scheduling.services import pool
 from tests import builders as b
 from tests.services.sick_gpus import report
 from tests.web.pages import browser, text
@@ -67,3 +70,27 @@ def test_without_that_alarm_it_is_not_offered_and_refused():
     assert '<details class="ask" id="silence" hidden>' in text(browser("admin").get("/"))
     html = text(browser("admin").post("/silence/confirm/", follow=True))
     assert "Too few nodes are silent for that; nothing was changed." in html
+
+
+@pytest.mark.parametrize("verb", ["cordon", "drain"])
+def test_the_reason_that_an_operator_gives_is_on_the_page_and_on_the_board(verb):
+    b.lab()
+    browser("admin").post(f"/nodes/n1/{verb}/", {"reason": "new fans", "deadline": ""})
+    node, board = text(browser().get("/nodes/n1/")), text(browser().get("/"))
+    assert (f"{verb.capitalize()} by admin: new fans" in node, f"{verb} by admin: new fans" in board) == (True, True)
+
+
+def test_a_reason_that_is_too_long_is_told_and_nothing_changes():
+    b.lab()
+    html = drained(reason="x" * 121)
+    assert (
+        "Reason must be a text of 120 characters at most, without NUL; shorten or omit it; nothing was changed." in html
+    )
+    assert Node.objects.get().state == "READY"
+
+
+def test_a_long_name_gives_way_to_the_reason():
+    who = b.people()
+    b.node("n1")
+    pool.operate("n1", "cordon", replace(who["admin"], username="a" * 150), b.later(1), reason="r" * 120)
+    assert Node.objects.get().why == f"cordon by {'a' * 68}: {'r' * 120}"

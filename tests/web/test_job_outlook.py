@@ -9,6 +9,7 @@ import pytest
 from django.template.loader import render_to_string
 
 from scheduling.core.plan import Reason
+from scheduling.models import Queue
 from scheduling.services import jobs, outlook, pool, whatif, windows
 from scheduling.services.outlook import Foretold, Span
 from scheduling.services.reasons import plain
@@ -380,6 +381,15 @@ def test_the_preview_names_whom_it_would_stop(world):
     assert "once 1 running job made room" in html
     assert "<bdi>in-the-way</bdi>" in html
     assert "4 GPUs, loses 0.13 GPU-hours" in html
+    assert "only if it saves" not in html
+
+
+def test_the_preview_says_where_whom_it_would_stop_runs_on_unless_it_saves(world):
+    b.running(world["alice"], world["models"], gpu_count=4, name="in-the-way")
+    Queue.objects.update(never_without_checkpoint=True)
+    html = text(preview(world, "admin", gpu_count="4", priority="Critical", purpose="regression_gate"))
+    words = "once 1 running job made room; only if it saves in the time given, and otherwise it would wait."
+    assert words in html
 
 
 def test_the_page_shows_a_plan_of_every_kind_of_change():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from scheduling.api.shapes import jobs as shapes
+from scheduling.store.commit.lost_work import Lost
 from scheduling.web.lost_words import goes_on, lost_in_all, lost_line
 from tests import builders as b
 from tests.api.calls import Caller
@@ -129,3 +132,22 @@ def test_the_sum_is_over_all_attempts():
 def test_where_it_goes_on_is_told_of_jobs_that_begin_again(state, told):
     job = {"state": state, "resumes_from": {"artifact": "a", "step": 0, "saved_at": b.NOON}}
     assert goes_on(job) == ({"at": b.NOON, "step": "its checkpoint"} if told else None)
+
+
+def test_what_was_lost_is_not_used():
+    """1,200 GPU-seconds were held, and 800 of them were lost."""
+    assert "<dt>Used</dt><dd>0.11 GPU-hours</dd>" in page(preempted())
+
+
+@pytest.mark.parametrize("seconds", [183.0, 183.4, 63.0, 93.9, 459.0])
+def test_the_page_and_the_timeline_round_the_same_loss_alike(seconds):
+    lost = {**LOST, "work_s": seconds, "resume_s": 0.0, "gpu_hours": round(seconds / 3600, 6)}
+    stretch = (b.NOON, b.later(seconds))
+    timeline = Lost(redo=stretch).in_words(1, ran=True)
+    said = re.search(r"\((.*?)\)", timeline)[1]
+    assert (f"({said})" in lost_line(lost, 1), f", {said}, given back" in lost_in_all([lost])) == (True, True)
+
+
+def test_the_sum_is_of_what_each_attempt_says():
+    lost = {**LOST, "work_s": 91.6, "resume_s": 0.0, "gpu_hours": round(91.6 / 3600, 6)}
+    assert lost_in_all([lost, lost]) == "3 min 2 s, 3.0 GPU-minutes, given back"

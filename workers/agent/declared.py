@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workers.agent.contract import COMMAND, contract_of
+from workers.agent.last_words import last_words
 from workers.agent.outcome import Exit, Facts
 from workers.agent.tail import read_facts
 from workers.protocol import Launch
@@ -21,6 +22,8 @@ def facts_at_end(directory: Path, launch: Launch | None, *, end: Exit, stop_offs
     """
     left = end.cause == "exit" and end.exit_code == contract_of(launch).checkpoint_exit_code
     facts = read_facts(directory / "events.jsonl", stop_offset=stop_offset, left=left)
+    if end.exit_code != 0:
+        facts = replace(facts, last_words=last_words(directory / "stdout"))
     if launch is None or launch["kind"] != COMMAND:
         return facts
     output, sign = directory / "work" / "output", contract_of(launch).done_file

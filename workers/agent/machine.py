@@ -279,7 +279,7 @@ class Machine:
             self.told_draining |= self.draining and not self.attempts
         if self.draining and not self.attempts:
             self.told_draining = True  # nothing is at stake: an absent server must not hold the exit up
-        return [*commands, m.Note(f"no answer from the server: {failure.message}")]
+        return [*commands, m.Note(f"{'the server answered' if failure.status else 'no answer'}: {failure.message}")]
 
     # ------------------------------------------------------------ the desired set
 

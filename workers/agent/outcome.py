@@ -7,11 +7,13 @@ from typing import Any
 
 from workers.agent.contract import Contract
 from workers.protocol import Outcome
+from workers.said_back import shown
 
 OOM_CODES = ("oom", "out_of_memory")
 NO_SPACE = "no_space"
 DISK_QUOTA = "disk_quota"
 GRACE_EXCEEDED = "grace exceeded"
+MAX_QUOTED = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class Facts:
     """What the job declared in its events file. ``checkpoint_after_stop``: one written after the stop was asked.
 
     ``last_path`` is where the last declared checkpoint lies (None: none was declared); ``done_file``: the file by
-    which the job says that it is done lies there; ``yielded``: it says that it leaves to be run again.
+    which the job says that it is done lies there; ``yielded``: it says that it leaves to be run again. ``last_words``:
+    the last line of its log.
     """
 
     done: bool = False
@@ -53,6 +56,7 @@ class Facts:
     error_message: str = ""
     bad_lines: int = 0
     first_bad: str = ""
+    last_words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +122,20 @@ def _unasked(end: Exit, facts: Facts, contract: Contract) -> Ending:
     if end.memory_limit:
         return Ending(Outcome.OOM, "host memory", _out_of_host_memory(end.memory_limit))
     words = f"{facts.error_code}: {facts.error_message}" if facts.error_code else facts.error_message
-    words = f"{words} ({how_it_ended(end)})" if words else how_it_ended(end)
+    words = f"{words} ({how_it_ended(end)})" if words else _with_last_words(end, facts)
     if facts.error_code in OOM_CODES:
         return Ending(Outcome.OOM, "out of memory", words)
     if facts.error_code == NO_SPACE:  # the node's fault, not the job's: it is tried again elsewhere, after a pause
         return Ending(Outcome.LOST, NO_SPACE, words)
     return Ending(Outcome.FAILED, facts.error_code, words)
+
+
+def _with_last_words(end: Exit, facts: Facts) -> str:
+    """How a job ended that declared no error: most programs say why in the last line that they write."""
+    told = how_it_ended(end)
+    if end.error or not facts.last_words:
+        return told
+    return f"{told}; the last line of its log: {shown(facts.last_words, MAX_QUOTED)}"
 
 
 def _manner(end: Exit, confirmed: bool) -> str:

@@ -24,9 +24,10 @@ def verdict(
 
 
 def _by_force(event: Exited, stop: StopAsked) -> bool:
-    """Whether who cancelled it did not let it have its grace, or not to its end."""
-    asked_for_none = stop.kill_at is not None and stop.kill_at <= stop.at
-    return stop.why == "cancel" and (asked_for_none or stop.kill_at is None or event.exit.at < stop.kill_at)
+    """Whether it was given no grace, or not to its end: by who cancelled it, or for a GPU that does not answer."""
+    if stop.kill_at is not None and stop.kill_at <= stop.at:
+        return True
+    return stop.why in ("cancel", "health") and (stop.kill_at is None or event.exit.at < stop.kill_at)
 
 
 def _asked(event: Exited, *, launch: Launch | None, stop: StopAsked | None, spared: bool) -> str | None:

@@ -319,7 +319,9 @@ class JobShape(WithGroup):
     outcome = serializers.CharField(allow_null=True)
     exit_code = serializers.IntegerField(allow_null=True)
     error = serializers.CharField(allow_null=True)
-    gpu_hours = serializers.FloatField()
+    gpu_hours = serializers.FloatField(
+        help_text="GPU time that it has held; what `lost_work` tells of it is given back and does not count as used."
+    )
     lost_work = LostWorkShape(many=True, help_text="By attempt; empty when nothing was lost.")
     resumes_from = CheckpointShape(
         allow_null=True, help_text="What its next attempt, or a retry, begins with; null for the very beginning."
@@ -351,6 +353,9 @@ class PartShape(serializers.Serializer[Any]):
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
     outcome = serializers.CharField(allow_null=True)
+    manner = serializers.CharField(
+        allow_null=True, help_text="How, where the node said more: `yielded` is an end with 85 that nobody asked for."
+    )
 
 
 class AttemptShape(serializers.Serializer[Any]):

@@ -16,6 +16,9 @@ class VictimShape(serializers.Serializer[Any]):
     name = serializers.CharField(allow_null=True)
     gpus = serializers.IntegerField()
     lost_gpu_s = serializers.IntegerField(help_text="GPU-seconds of work that it would lose.")
+    if_saved = serializers.BooleanField(
+        help_text="It leaves only if it saves in the time given: its queue is never stopped without a checkpoint."
+    )
 
 
 class LedgerEffectShape(serializers.Serializer[Any]):

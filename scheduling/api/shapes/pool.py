@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from scheduling.core.gpu_record import Cause
+from scheduling.services.pool import REASON_MAX
 from scheduling.store.queries.standing import Standing
 
 
@@ -209,6 +210,8 @@ class OperatedShape(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     state = serializers.CharField()
+    why = serializers.CharField(allow_null=True, help_text="As the pool tells it of the node.")
+    drain_by = serializers.DateTimeField(allow_null=True, help_text="Then what still runs on it is asked to leave it.")
 
 
 class SilentShape(serializers.Serializer[Any]):
@@ -217,8 +220,16 @@ class SilentShape(serializers.Serializer[Any]):
     nodes = serializers.ListField(child=serializers.CharField())
 
 
-class DrainRequest(serializers.Serializer[Any]):
-    """How long what runs may stay."""
+class CordonRequest(serializers.Serializer[Any]):
+    """Why the node is closed."""
+
+    reason = serializers.CharField(
+        required=False, allow_null=True, max_length=REASON_MAX, help_text="Seen by all. The newest one counts."
+    )
+
+
+class DrainRequest(CordonRequest):
+    """How long what runs may stay, and why the node is closed."""
 
     deadline = serializers.CharField(
         required=False, allow_null=True,

@@ -12,12 +12,12 @@ from django.db import transaction
 from django.db.models import Case, DateTimeField, F, Value, When
 from django.db.models.functions import Coalesce
 
-from scheduling.core.aftermath import Aftermath, Ended, aftermath
+from scheduling.core.aftermath import LEFT, Aftermath, Ended, aftermath
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job, JobOutput
 from scheduling.store import journal
-from scheduling.store.clock import past_in_words, to_ms
+from scheduling.store.clock import to_ms
 from scheduling.store.commit import cancelled, lost_work, resuming
 from scheduling.store.commit.balances import charge
 from scheduling.store.commit.giving_back import give_back_to_spared
@@ -35,6 +35,8 @@ WHY = {
 }
 # These are no stop that was asked for: what the job did before decides.
 NOT_ASKED = ("", "peer")
+# The manner of an end that nobody had asked for, and after which it is run again.
+YIELDED = "yielded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
     held = list(Allocation.objects.filter(attempt_id=attempt_id, released_at__isnull=True))
     Allocation.objects.filter(pk__in=[a.pk for a in held]).update(released_at=now)
     lost = lost_work.note(job, attempt, how, len(held), now)
-    charged = charge(job, held, now, lost=lost)
+    charged = charge(job, held, now, lost=lost.stretches)
     verdict = aftermath(
         Ended(
             state=JobState(job.state),
@@ -105,15 +107,17 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
         policy,
     )
     number, words = attempt.number, _why_in_words(job, attempt, how)
+    if how.data.get("manner") == YIELDED:
+        words = "; ".join(each for each in (f"it {LEFT}", words) if each)
     journal.write(
         [
             journal.Note(
                 "attempt_ended", "job", str(job.pk), actor=actor, project=job.project.name if job.project else "",
                 version=job.version, attempt=attempt_id, epoch=epoch,
                 message=f"attempt {number} ended: {how.outcome}{f' ({words})' if words else ''}"
-                f"{lost_work.in_words(lost, len(held), ran=attempt.started_at is not None)}",
+                f"{lost.in_words(len(held), ran=attempt.started_at is not None)}",
                 data={"outcome": how.outcome, "exit_code": how.exit_code, "gpus": len(held), "gpu_ms": charged,
-                      "why": how.why, "lost_ms": [[to_ms(since), to_ms(until)] for since, until in lost], **how.data},
+                      "why": how.why, "lost_ms": [[*map(to_ms, each)] for each in lost.stretches], **how.data},
             )
         ],
         now,
@@ -139,7 +143,9 @@ def _move_job(
         "error": _error(verdict, how)[:4000],
         "epoch": job.epoch + (1 if how.outcome == "LOST" else 0),
     }
-    message = verdict.error if verdict.error and not how.error else _why_in_words(job, attempt, how)
+    message = _why_in_words(job, attempt, how)
+    if verdict.event is JobEvent.FAIL or not how.error:
+        message = _error(verdict, how) or message
     newest = resuming.of(job)
     if how.checkpoint is not None:
         newest = resuming.saved(attempt, how.checkpoint, how.checkpoint_step)
@@ -157,16 +163,7 @@ def _move_job(
         }
         begins = resuming.chosen(job, newest, now, actor=actor)
         fields |= begins.columns()
-        if begins.artifact is None:
-            recovered = "starts again from the beginning: there is no checkpoint" + (
-                " to go on from" * bool(newest.artifact)
-            )
-        else:
-            earlier = "earlier " * (begins.artifact != newest.artifact)
-            at_step = f" at step {begins.step}" * bool(begins.step)  # 0: the job never said where it was
-            saved = f" of {past_in_words(begins.saved_at)}" if begins.saved_at else ""
-            recovered = f"will resume from the {earlier}checkpoint{at_step}{saved}"
-        message = f"{message + '; ' if message else ''}{recovered}"
+        message = "; ".join(words for words in (message, verdict.told, resuming.in_words(begins, newest)) if words)
     elif verdict.event is JobEvent.SUCCEED:
         for name, artifact in how.outputs:
             shown = output_name(job, name, alone=len(how.outputs) == 1)
@@ -174,7 +171,7 @@ def _move_job(
                 job=job, name=shown, defaults={"artifact_id": artifact, "attempt_id": attempt.pk}
             )
         Artifact.objects.filter(pk__in=[a for _, a in how.outputs]).update(published=True)
-        fields["progress_step"] = F("progress_total")
+        fields |= {"progress_step": F("progress_total"), "error": ""}
         message = ""
     elif verdict.outcome == "CANCELLED" and attempt.started_at is not None:
         message = "; ".join(words for words in (message, cancelled.where_a_retry_begins(newest)) if words)
@@ -194,7 +191,8 @@ def _error(verdict: Aftermath, how: End) -> str:
     """Why the job moved on as it did. What counts attempts is told with the last of them, everything else once."""
     if verdict.event is JobEvent.TIME_OUT:
         return how.error or verdict.error
-    return "; the last time: ".join(words for words in (verdict.error, how.error) if words)
+    words = "; the last time: ".join(words for words in (verdict.error, how.error) if words)
+    return "; ".join(each for each in (words, verdict.told) if each) if verdict.event is JobEvent.FAIL else words
 
 
 def got_on(attempt: Attempt, step_reached: int, now: datetime) -> None:

@@ -36,17 +36,26 @@ OPEN: dict[str, Any] = {"closed": "", "closed_by": "", "why": "", "drain_by": No
 
 @transaction.atomic
 def operate(
-    name: str, event: NodeEvent, *, now: datetime, actor: str, message: str, drain_by: datetime | None = None
+    name: str,
+    event: NodeEvent,
+    *,
+    now: datetime,
+    actor: str,
+    message: str,
+    drain_by: datetime | None = None,
+    anew: bool = False,
 ) -> tuple[bool, str]:
     """The node is cordoned, draining or back in service; returns (lawful, its state).
 
     The newest word counts: a node that is DRAINING and is drained again has the deadline of the second time, or none.
+    With ``anew`` a message that differs counts as well.
     """
     node = Node.objects.select_for_update().get(name=name)
     state = NodeState(node.state)
     wanted = CLOSED.get(event)
     target = advance_node(state, event)
-    if target is None and state is wanted and (node.drain_by != drain_by or node.closed_by == HEALTH):
+    differs = node.drain_by != drain_by or node.closed_by == HEALTH or (anew and node.why != message)
+    if target is None and state is wanted and differs:
         target = state
     if target is None:
         return False, state

@@ -78,7 +78,10 @@ def _asked(job: Job | None, victim: Preempt) -> tuple[Job, Attempt]:
 def _ask(job: Job, attempt: Attempt, victim: Preempt, *, wants: Job, now: datetime, actor: str) -> list[str]:
     """One victim is PREEMPTING and its nodes will be told."""
     level = f"{wants.level.name} job of queue {wants.queue.name}" if wants.level and wants.queue else "job"
-    message = f"its GPUs are needed by a {level}; it has {victim.grace_s:g} s to save and goes back to the queue"
+    then = f"it has {victim.grace_s:g} s to save and goes back to the queue"
+    if _is_careful(job):
+        then = f"if it saves within {victim.grace_s:g} s, it goes back to the queue; otherwise it runs on"
+    message = f"its GPUs are needed by a {level}; {then}"
     gpus = sorted(attempt.allocations.filter(released_at__isnull=True).values_list("gpu__uuid", flat=True))
     step(job, JobEvent.PREEMPT, now, actor=actor, attempt=attempt.pk, message=message,
          data={"cause": "preempt", "grace_s": victim.grace_s, "gpus": gpus})  # fmt: skip
@@ -92,13 +95,16 @@ def _tell(wants: Job, nomination: Nominate, asked: Sequence[tuple[Job, Attempt]]
     held = Gpu.objects.filter(uuid__in=nomination.gpus).select_related("node").order_by("node__name", "index")
     names = ", ".join(f"{gpu.node.name}/{gpu.index}" for gpu in held)
     count = len(asked)
+    unsure = sum(_is_careful(job) for job, _ in asked)
+    which = "it runs" if count == 1 else f"{unsure} of them run{'s' if unsure == 1 else ''}"
+    if_not = f"; {which} on if not saved in time, and then this job waits anew" if unsure else ""
     journal.write(
         [
             journal.Note(
                 "nominated", "job", str(wants.pk), actor=actor, version=wants.version,
                 project=wants.project.name if wants.project else "",
                 message=f"{names} will be its own: {count} running job{'s' if count != 1 else ''} of lower levels "
-                        f"{'were' if count != 1 else 'was'} asked to save and leave",
+                        f"{'were' if count != 1 else 'was'} asked to save and leave{if_not}",
                 data={"gpus": list(nomination.gpus), "deadline": from_ms(nomination.deadline_ms).isoformat(),
                       "victims": count},
             )
@@ -164,9 +170,14 @@ def spare(jobs: Collection[UUID], *, now: datetime, actor: str) -> list[str]:
     return nodes
 
 
+def _is_careful(job: Job) -> bool:
+    """Whether its queue says that its jobs are not stopped for others before they have saved."""
+    return job.queue is not None and job.queue.never_without_checkpoint
+
+
 def runs_on(job: Job, attempt: Attempt) -> bool:
     """Whether its queue says that the job, which has not saved since it was asked to, is not stopped for others."""
-    if job.queue is None or not job.queue.never_without_checkpoint:
+    if not _is_careful(job):
         return False
     made = Job.objects.filter(pk=job.pk, resume__corrupt=False, resume_saved_at__gt=attempt.asked_at)
     return not made.exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
@@ -25,6 +25,8 @@ from scheduling.store.load_policy import billing_weights
 from scheduling.store.node_names import named
 
 TOO_LATE = "start_by has passed"
+# A tick takes the time before it reads: what was submitted in between starts after that, not before.
+READ_WITHIN = timedelta(seconds=1)
 
 
 @dataclass(slots=True)
@@ -136,6 +138,7 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
     if not lawful:
         return
     resuming.leave_damaged([jobs[s.job] for s in lawful], now, actor=actor)
+    now = max([now, *(at for s in lawful if (at := jobs[s.job].submitted_at) - now < READ_WITHIN)])
     billing = billing_weights()
     attempts, parts, held, notes = [], [], [], []
     for s in lawful:
@@ -150,7 +153,13 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
         nodes = [by_name[name] for name in s.nodes]
         parts += [AttemptNode(attempt=attempt, node=node, rank=rank) for rank, node in enumerate(nodes)]
         held += [
-            Allocation(attempt=attempt, gpu=gpus[u], granted_at=now, billing=billing.get(gpus[u].model, 1.0))
+            Allocation(
+                attempt=attempt,
+                gpu=gpus[u],
+                gpu_index=gpus[u].index,
+                granted_at=now,
+                billing=billing.get(gpus[u].model, 1.0),
+            )
             for u in s.gpus
         ]
         names = ", ".join(f"{gpus[u].node.name}/{gpus[u].index}" for u in s.gpus)
@@ -169,7 +178,7 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
     Allocation.objects.bulk_create(held)
     Job.objects.filter(pk__in=[a.job_id for a in attempts], state__in=sources_of(Ev.GRANT)).update(
         state=JobState.DISPATCHING, version=F("version") + 1, attempt_number=F("attempt_number") + 1,
-        epoch=F("epoch") + 1, preempted=False, eligible_at=None,
+        epoch=F("epoch") + 1, preempted=False, eligible_at=None, error="", exit_code=None,
         progress_step=F("resume_step"),
     )  # fmt: skip
     journal.write(notes, now)

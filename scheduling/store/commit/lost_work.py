@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scheduling.core.gpu_time import gpu_time_in_words
 from scheduling.core.words import duration_in_words, gpus_in_words
@@ -17,39 +16,61 @@ if TYPE_CHECKING:
 Stretch = tuple[datetime, datetime]
 
 
-def in_words(stretches: Sequence[Stretch], gpus: int, *, ran: bool) -> str:
-    """How much that is, as the end of a sentence; "" for nothing. What never ``ran`` has lost no work, only time."""
-    seconds = sum((until - since).total_seconds() for since, until in stretches)
-    if seconds < 1:
-        return ""
-    whole = int(seconds)
-    amount = f"{duration_in_words(whole)} on {gpus_in_words(gpus)} ({gpu_time_in_words(whole * gpus)})"
-    return f"; {amount} are lost and given back" if ran else f"; it never ran: {amount} are given back"
+class Lost(NamedTuple):
+    """What of an attempt was in vain: going on from a checkpoint once more, and what has to be done again."""
+
+    resume: Stretch | None = None
+    redo: Stretch | None = None
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        """Both, as far as there are such."""
+        return [each for each in self if each is not None]
+
+    def in_words(self, gpus: int, *, ran: bool) -> str:
+        """How much that is, as the end of a sentence; "" for nothing. What never ``ran`` has lost only time."""
+        resume, redo = map(_seconds, self)
+        whole = int(resume + redo)
+        if not whole:
+            return ""
+        of_it = whole - int(redo)
+        resuming = f", {duration_in_words(of_it)} of it of resuming," if int(redo) else " of resuming"
+        amount = f"{duration_in_words(whole)}{resuming if of_it else ''} on {gpus_in_words(gpus)}"
+        amount += f" ({gpu_time_in_words(whole * gpus)})"
+        return f"; {amount} are lost and given back" if ran else f"; it never ran: {amount} are given back"
 
 
-def note(job: Job, attempt: Attempt, how: End, gpus: int, now: datetime) -> list[Stretch]:
+def _seconds(stretch: Stretch | None) -> float:
+    return 0.0 if stretch is None else (stretch[1] - stretch[0]).total_seconds()
+
+
+def note(job: Job, attempt: Attempt, how: End, gpus: int, now: datetime) -> Lost:
     """The stretches of the attempt that were in vain, written down; none where the job has itself to blame.
+
+    Resuming took until the attempt had got beyond its checkpoint. Of one that never said how far it was nothing is
+    known but that fetching took until it started.
 
     To be called before the job learns of the checkpoint that the attempt ends with.
     """
     cause, since = _cause(attempt, how), _redo_since(job, attempt, how)
     redo = (since, now) if cause and since is not None and since < now else None
     resume, blame = None, cause
-    if attempt.resume_id and attempt.resumed_at and (redo is None or redo[0] > attempt.granted_at):
+    resumed_at = attempt.resumed_at or attempt.started_at
+    if attempt.resume_id and resumed_at and (redo is None or redo[0] > attempt.granted_at):
         before = LostWork.objects.filter(attempt__job=job, attempt__number=attempt.number - 1).first()
         if before is not None:
             # Asked to stop while it was still resuming: that time is given back once.
-            until = attempt.resumed_at if redo is None else min(attempt.resumed_at, redo[0])
+            until = resumed_at if redo is None else min(resumed_at, redo[0])
             resume, blame = (attempt.granted_at, until), cause or before.cause
-    stretches = [each for each in (resume, redo) if each is not None]
-    if not cause and not stretches:
-        return []
+    lost = Lost(resume, redo)
+    if not cause and not lost.stretches:
+        return lost
     LostWork.objects.create(
         attempt=attempt, cause=blame, at=now, redo_since=redo[0] if redo else None,
         resume_until=resume[1] if resume else None,
-        gpu_ms=gpus * sum(to_ms(end) - to_ms(start) for start, end in stretches),
+        gpu_ms=gpus * sum(to_ms(end) - to_ms(start) for start, end in lost.stretches),
     )  # fmt: skip
-    return stretches
+    return lost
 
 
 def of(lost: LostWork) -> list[Stretch]:

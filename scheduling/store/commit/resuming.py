@@ -9,6 +9,7 @@ from uuid import UUID
 
 from scheduling.models import Artifact, Attempt, Job, Upload
 from scheduling.store import artifact_rows, journal
+from scheduling.store.clock import past_in_words
 
 # So many attempts in a row that began with a checkpoint and did not get beyond it: then it is not begun with again.
 RESTARTS = 2
@@ -74,6 +75,16 @@ def chosen(job: Job, newest: Beginning, now: datetime, *, actor: str) -> Beginni
         now,
     )  # fmt: skip
     return found
+
+
+def in_words(begins: Beginning, newest: Beginning) -> str:
+    """Where the next attempt begins, whose job's newest checkpoint that other one is."""
+    if begins.artifact is None:
+        return "starts again from the beginning: there is no checkpoint" + " to go on from" * bool(newest.artifact)
+    earlier = "earlier " * (begins.artifact != newest.artifact)
+    at_step = f" at step {begins.step}" * bool(begins.step)  # 0: the job never said where it was
+    saved_at = f" of {past_in_words(begins.saved_at)}" if begins.saved_at else ""
+    return f"will resume from the {earlier}checkpoint{at_step}{saved_at}"
 
 
 def leave_damaged(jobs: Iterable[Job], now: datetime, *, actor: str) -> None:

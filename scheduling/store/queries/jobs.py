@@ -129,7 +129,7 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "starting": starting(job, last),
         "transfer": under_way(list(last.nodes.all()), now) if last else None,
         "reasons": _reasons(job, last, holds),
-        "gpus": [_gpu(a) for a in sorted(held, key=lambda a: (a.gpu.node.name, a.gpu.index))],
+        "gpus": _gpus(held),
         "artifacts": [told(output) for output in job.outputs.all()],
         "outcome": job.outcome or None,
         "exit_code": job.exit_code,
@@ -179,11 +179,16 @@ def _counts(job: Job) -> dict[str, Any]:
     }
 
 
+def _gpus(held: Iterable[Allocation]) -> list[dict[str, Any]]:
+    """The GPUs by node and by the number that each had when it was granted."""
+    return [_gpu(a) for a in sorted(held, key=lambda a: (a.gpu.node.name, a.index))]
+
+
 def _gpu(a: Allocation) -> dict[str, Any]:
     return {
         "node": a.gpu.node.name,
         "uuid": a.gpu.uuid,
-        "index": a.gpu.index,
+        "index": a.index,
         "model": a.gpu.model,
         "nvlink_group_id": a.gpu.nvlink_group_id,
         "rack_id": a.gpu.node.rack_id,
@@ -212,7 +217,7 @@ def holds_now() -> dict[str, Any]:
 def _reasons(job: Job, last: Attempt | None, holds: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """Why the job waits, or why and how it stops; empty when it does neither."""
     if last is not None and job.state == JobState.PREEMPTING:
-        return [why_it_leaves(last)]
+        return [why_it_leaves(job, last)]
     if last is not None and job.state == JobState.CANCELLING:
         return [how_it_is_cancelled(last)]
     return reasons_of(job, holds)
@@ -328,7 +333,7 @@ def attempts(job: Job) -> list[dict[str, Any]]:
             "log_bytes": a.log_bytes,
             "resumed_from": str(a.resume_id) if a.resume_id else None,
             "lost": lost_in(a),
-            "gpus": [_gpu(x) for x in sorted(a.allocations.all(), key=lambda x: (x.gpu.node.name, x.gpu.index))],
+            "gpus": _gpus(a.allocations.all()),
             "nodes": [_part(part) for part in a.nodes.all()],
         }
         for a in job.attempts.all()
@@ -340,6 +345,7 @@ def _part(part: AttemptNode) -> dict[str, Any]:
     return {
         "node": part.node.name, "rank": part.rank, "claimed_at": part.claimed_at, "ready_at": part.ready_at,
         "started_at": part.started_at, "ended_at": part.ended_at, "outcome": part.outcome or None,
+        "manner": part.end.get("data", {}).get("manner") or None,
     }  # fmt: skip
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from scheduling.core.lifecycle import GpuState
-from scheduling.models import Attempt
+from scheduling.core.words import instant_in_words
+from scheduling.models import Attempt, Job
 from scheduling.store.clock import to_ms
 from scheduling.store.node_names import named
+from scheduling.store.transfers import SAVING
 
 SHORT = {
     "drain": "a node of it is being emptied",
@@ -16,17 +20,18 @@ SHORT = {
 }
 
 
-def why_it_leaves(attempt: Attempt) -> dict[str, Any]:
-    """A reason like those of jobs that wait: code LEAVING, a sentence, and until when it may save, in ms.
+def why_it_leaves(job: Job, attempt: Attempt) -> dict[str, Any]:
+    """A reason like those of jobs that wait: code LEAVING, until when it may save, what happens then, whether it has
+    saved, and what would be lost.
 
-    ``attempt`` has its parts, its allocations, and the job that it leaves for.
+    ``attempt`` has its parts, its allocations, and the job that it leaves for; ``job`` its queue and its checkpoint.
     """
     numbers: dict[str, Any] = {"why": attempt.why}
     if attempt.stop_by is not None:
         numbers["until_ms"] = to_ms(attempt.stop_by)
     return {
         "code": "LEAVING",
-        "message": f"It saves a checkpoint and leaves its GPUs: {_words(attempt)}.",
+        "message": " ".join(filter(None, [f"Asked to leave its GPUs: {_words(attempt)}.", *_saving(job, attempt)])),
         "numbers": numbers,
     }
 
@@ -44,6 +49,37 @@ def how_it_is_cancelled(attempt: Attempt) -> dict[str, Any]:
         else f"Being cancelled: {where} asked to stop it."
     )
     return {"code": "CANCELLING", "message": message, "numbers": numbers}
+
+
+def _saving(job: Job, attempt: Attempt) -> Iterator[str]:
+    """Its time to save, and how far it is with that, in sentences."""
+    resume = job.resume if job.resume is not None and not job.resume.corrupt else None
+    saved_at = job.resume_saved_at if resume is not None else None
+    saved = saved_at is not None and attempt.asked_at is not None and saved_at > attempt.asked_at
+    of_which = f"step {job.resume_step}" if job.resume_step else "a checkpoint"
+    until = _instant(attempt.stop_by) if attempt.stop_by is not None else ""
+    if saved:
+        yield f"It has saved {of_which} since, and stops{f' by {until}' if until else ''}."
+        return
+    spared = attempt.why == "preempt" and job.queue is not None and job.queue.never_without_checkpoint
+    if until:
+        then = "if it has not saved by then, it runs on" if spared else "then it is stopped"
+        yield f"It has until {until} to save; {then}."
+    if any((part.transfer or {}).get("what") == SAVING for part in attempt.nodes.all()):
+        yield "Its checkpoint is being stored."
+        return
+    newest = f"Its newest checkpoint is {of_which}" if resume is not None else "It has no checkpoint"
+    began = attempt.started_at
+    if began is None:
+        yield f"{newest}, and it has not begun to work."
+        return
+    since = saved_at if saved_at is not None and saved_at > began else None
+    lost = f"its work since {_instant(since)}" if since else f"all its work since it started on {_instant(began)}"
+    yield f"It has not said yet that it saved. {newest}: stopped unsaved it would lose {lost}."
+
+
+def _instant(moment: datetime) -> str:
+    return instant_in_words(to_ms(moment))
 
 
 def _words(attempt: Attempt) -> str:

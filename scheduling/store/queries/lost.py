@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scheduling.core.lifecycle import JobState
 from scheduling.models import Attempt, Job
 
 
@@ -26,7 +27,8 @@ def lost_in(attempt: Attempt) -> dict[str, Any] | None:
 
 
 def resumes_from(job: Job) -> dict[str, Any] | None:
-    """The checkpoint that the job's next attempt begins with; None for the very beginning. Step 0: it never said."""
-    if job.resume is None:
+    """The checkpoint that the job's next attempt or a retry begins with; None for the very beginning, and where there
+    is none any more. Step 0: it never said."""
+    if job.resume is None or job.state == JobState.SUCCEEDED:
         return None
     return {"artifact": str(job.resume.pk), "step": job.resume_step, "saved_at": job.resume_saved_at}

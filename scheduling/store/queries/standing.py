@@ -96,7 +96,8 @@ def _stands(n: Node, windows: list[tuple[bool, datetime]]) -> Stands:
         reasons.append((Standing.LOST, LOST_WORDS))
     if closed := n.closed if lost else n.state.replace(NodeState.READY, ""):
         # One that is lost stays closed when it comes back.
-        reasons.append((Standing(closed), f"{closed.lower()}: {n.why}" if lost and n.why else n.why))
+        why = f"{closed.lower()}: {n.why}" if lost and n.why else n.why
+        reasons.append((Standing(closed), f"{why}{_by_then(n.drain_by)}"))
     if live and live.leaving and not lost:
         reasons.append((Standing.LEAVING, "its agent is shutting down"))
     if ends := [end for reserved, end in windows if not reserved]:
@@ -109,6 +110,11 @@ def _stands(n: Node, windows: list[tuple[bool, datetime]]) -> Stands:
     if not reasons:
         return Stands(Standing.READY)
     return Stands(reasons[0][0], "; ".join(words for _, words in reasons if words))
+
+
+def _by_then(deadline: datetime | None) -> str:
+    """Until when what runs on it may stay, as the end of the reason."""
+    return f"; what still runs on {_when(deadline)} is asked to save and moves to other nodes" if deadline else ""
 
 
 def _when(moment: datetime) -> str:

@@ -97,6 +97,17 @@ def test_what_is_to_end_and_is_not_here_is_reported_as_not_started(asked: dict[s
     assert (report["outcome"], report["detail"], report["exit_code"]) == (outcome, "not started", None)
 
 
+def test_what_failed_says_whether_the_server_answered() -> None:
+    world = World().registered()
+    ring(world)
+    (answered,) = of(
+        world.tell(m.CallFailed(m.Failure(m.FailureKind.STATUS, "register again", 409, "reregister"))), m.Note
+    )
+    world.pass_to(1.0)
+    (silent,) = of(world.tell(m.CallFailed(SILENT)), m.Note)
+    assert (answered.text, silent.text) == ("the server answered: register again", f"no answer: {SILENT.message}")
+
+
 def test_409_reregister_makes_the_node_register_again() -> None:
     world = World().running()
     ring(world)

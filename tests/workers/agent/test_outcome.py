@@ -125,6 +125,22 @@ def test_a_failure_names_the_jobs_own_error_and_the_exit() -> None:
     assert decide(Exit(3), facts, asked=None).error == "nan: loss is NaN (exit code 3)"
 
 
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (Exit(3), "exit code 3; the last line of its log: 'no such file'"),
+        (Exit(signal=11), "ended by signal 11; the last line of its log: 'no such file'"),
+        (Exit(127, cause="exec", error="cannot run 'x'"), "cannot run 'x'"),
+    ],
+)
+def test_a_failure_that_declared_nothing_quotes_what_it_wrote_last(end: Exit, error: str) -> None:
+    assert decide(end, Facts(last_words="no such file"), asked=None).error == error
+
+
+def test_what_is_quoted_of_a_long_line_is_short() -> None:
+    assert len(decide(Exit(3), Facts(last_words="x" * 5000), asked=None).error) < 400
+
+
 def test_a_kill_that_was_not_ours_hints_at_the_kernel() -> None:
     assert "out-of-memory" in decide(Exit(signal=9), Facts(), asked=None).error
 
@@ -140,6 +156,27 @@ def test_a_job_without_enough_host_memory_is_told_the_limit_and_what_helps() -> 
     [(130.0, 131.0, "grace exceeded"), (130.0, 110.0, "killed by force"), (100.0, 100.5, "killed by force")],
 )
 def test_a_kill_by_force_is_not_taken_for_the_end_of_a_grace(kill_at: float, died_at: float, manner: str) -> None:
-    stop = StopAsked("cancel", 100.0, kill_at)
+    assert told_manner("cancel", kill_at, died_at) == manner
+
+
+@pytest.mark.parametrize(
+    ("why", "kill_at", "died_at", "manner"),
+    [
+        ("health", 100.0, 100.5, "killed by force"),
+        ("preempt", 100.0, 100.5, "killed by force"),
+        ("health", 130.0, 110.0, "killed by force"),
+        ("health", 130.0, 130.5, "grace exceeded"),
+        ("preempt", None, 130.5, "grace exceeded"),
+    ],
+)
+def test_who_was_given_no_grace_has_not_exceeded_it_whatever_the_cause(
+    why: str, kill_at: float | None, died_at: float, manner: str
+) -> None:
+    assert told_manner(why, kill_at, died_at) == manner
+
+
+def told_manner(why: str, kill_at: float | None, died_at: float) -> str:
+    """The manner of the end by a kill at that time, of what was asked to stop at 100."""
+    stop = StopAsked(why, 100.0, kill_at)
     end = Exited(REF, Exit(signal=9, cause="kill", at=died_at), Facts())
-    assert verdict(end, launch=None, stop=stop, spared=False, over=None).detail == manner
+    return verdict(end, launch=None, stop=stop, spared=False, over=None).detail
