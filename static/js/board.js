@@ -66,7 +66,8 @@ function turn(tile, data) {
   const until = data.leaves_by ?? kept;
   const line = hook(tile, "turn");
   line.hidden = until === null;
-  say(hook(line, "turn-words"), data.leaves_by ? "asked to leave; its time ends" : "or free again");
+  const words = data.leaves_by ? "asked to leave; its time ends" : "or free again";
+  say(hook(line, "turn-words"), until === null ? "" : words);
   const time = hook(line, "turn-at");
   if (until === null || time.dateTime === until) return;
   time.dateTime = until;

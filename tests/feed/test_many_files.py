@@ -31,7 +31,7 @@ def test_the_files_are_counted_where_they_lie_and_not_read(many):
     read = [
         each["sql"]
         for each in asked
-        if re.search(r'(?<!json_array_length\()"scheduling_artifact"."files"', each["sql"])
+        if re.search(r'(?<!_array_length\()"scheduling_artifact"."files"', each["sql"])
     ]
     assert (len(asked) > 0, read) == (True, [])
 
