@@ -19,10 +19,11 @@ Told = tuple[str, tuple[tuple[str, Number], ...]]
 def kept_beside(scheduler: Scheduler, queued: Queued) -> Told:
     """(sentence with a blank before it, numbers) about the GPUs that nobody holds, that would suit the waiting job, and
     that are kept for others; ("", ()) when there are none. Who these others are is not told."""
-    wanted, inventory = queued.shape.wanted, scheduler.inventory
+    if not scheduler.nominees:
+        return "", ()
+    inventory, suits = scheduler.inventory, suiting(scheduler.room, queued.shape.wanted)
     count, deadlines = 0, list[int]()
     for nominee in scheduler.nominees.values():
-        suits = suiting(scheduler.room, wanted)
         found = sum(
             scheduler.holder[inventory.first[cell] + place] is None
             for cell, mask in nominee.cells.items()
