@@ -210,7 +210,9 @@ class Explainer:
         else:
             short = self._shortfalls.reason(queued, self._expected(queued, seen))
             more, told = kept_beside(self._scheduler, queued)
-            found.append(replace(short, message=short.message + more, numbers=(*short.numbers, *told)) if more else short)
+            found.append(
+                replace(short, message=short.message + more, numbers=(*short.numbers, *told)) if more else short
+            )
         if seen.windows:
             found += self._window_ahead(queued, found)
         return tuple(found), True
