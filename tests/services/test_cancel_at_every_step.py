@@ -158,3 +158,13 @@ def test_who_has_read_the_clock_before_the_grant_cancels_it_all_the_same():
     attempt = Attempt.objects.get(job_id=run.job)
     assert (Job.objects.get(pk=run.job).state, attempt.ended_at) == ("CANCELLED", attempt.granted_at)
     assert not Allocation.objects.filter(released_at__isnull=True).exists()
+
+
+def test_asked_again_it_gets_no_more_time_than_it_had():
+    run = Run()
+    run.started()
+    run.cancel(40)
+    run.cancel(60)
+    assert Attempt.objects.get(job_id=run.job).stop_by == b.later(40 + 30)
+    run.cancel(61, force=True)
+    assert Attempt.objects.get(job_id=run.job).stop_by == b.later(61)

@@ -205,6 +205,15 @@ def test_a_node_that_fails_stops_the_others_within_ten_seconds():
     assert (job.state, job.outcome, job.exit_code, job.error) == ("FAILED", "FAILED", 1, "n2: exit code 1")
 
 
+def test_a_cancel_gives_the_others_no_more_than_those_ten_seconds():
+    gang = two()
+    gang.at = 50
+    gang.ends("n2", "FAILED", error="exit code 1", exit_code=1)
+    jobs.cancel(gang.job, b.people()["alice"], b.later(54), force=False)
+    assert Attempt.objects.get(pk=gang.attempt).stop_by == b.later(60)
+    assert Event.objects.get(type="cancelling").message == "cancelled by alice: it was asked to stop and has 6 s for it"
+
+
 def test_the_exit_code_of_a_job_on_several_nodes_is_that_of_the_rank_whose_failure_ended_it():
     gang = two()
     gang.ends("n2", "FAILED", error="exit code 3", exit_code=3)

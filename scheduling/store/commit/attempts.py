@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Case, DateTimeField, F, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Least
 
 from scheduling.core.aftermath import LEFT, Aftermath, Ended, aftermath
 from scheduling.core.lifecycle import JobEvent, JobState
@@ -58,13 +58,14 @@ class End:
 def ask_to_stop(attempt: Attempt, why: str, now: datetime, *, grace_s: float, force: bool = False) -> None:
     """The attempt's nodes are told to stop it: with a grace for a checkpoint, or at once by force.
 
-    It was asked now, or when it was asked before if it has been stopping since.
+    It was asked now, or when it was asked before if it has been stopping since: then it gets no more time than it had.
     """
     moment = DateTimeField()
+    until = Value(now + timedelta(seconds=0 if force else grace_s), moment)
     Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=True).update(
         action="kill" if force else "stop",
         why=why,
-        stop_by=now + timedelta(seconds=0 if force else grace_s),
+        stop_by=Case(When(action="run", then=until), default=Least(Coalesce("stop_by", until), until)),
         asked_at=Case(When(action="run", then=Value(now, moment)), default=Coalesce("asked_at", Value(now, moment))),
     )
 

@@ -185,6 +185,10 @@ def cancel(job_id: UUID, *, actor: str, now: datetime, force: bool) -> tuple[Job
     attempt = Attempt.objects.filter(job=job, ended_at__isnull=True).first()
     claimed = attempt is not None and attempt.nodes.filter(claimed_at__isnull=False).exists()
     grace = min(CANCEL_GRACE_S * settings.TIME_SCALE, job.queue.grace_s if job.queue else 0.0)
+    if (
+        attempt is not None and attempt.action == "stop" and attempt.stop_by is not None
+    ):  # it has no more time than that
+        grace = max(0.0, min(grace, (attempt.stop_by - now).total_seconds()))
     if job.state != JobState.CANCELLING:
         step(job, JobEvent.CANCEL, now, actor=actor, message=_cancelled(actor, claimed, force=force, grace_s=grace),
              data={"force": force}, fields={"outcome": "CANCELLED"} if attempt is None else None)  # fmt: skip
@@ -205,7 +209,7 @@ def _cancelled(actor: str, claimed: bool, *, force: bool, grace_s: float) -> str
     who = f"cancelled{' by force' if force else ''} by {actor.removeprefix('user ')}"
     if not claimed:
         return f"{who}; it was not running"
-    return f"{who}: {KILLED}" if force else f"{who}: it was asked to stop and has {grace_s:g} s for it"
+    return f"{who}: {KILLED}" if force else f"{who}: it was asked to stop and has {round(grace_s, 1):g} s for it"
 
 
 def _tell_of_force(job: Job, attempt: Attempt, now: datetime, *, actor: str) -> None:
