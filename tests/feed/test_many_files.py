@@ -29,9 +29,7 @@ def test_the_files_are_counted_where_they_lie_and_not_read(many):
     with CaptureQueriesContext(connection) as asked:
         snapshots.job_items({job}, b.later(60))
     read = [
-        each["sql"]
-        for each in asked
-        if re.search(r'(?<!_array_length\()"scheduling_artifact"."files"', each["sql"])
+        each["sql"] for each in asked if re.search(r'(?<!_array_length\()"scheduling_artifact"."files"', each["sql"])
     ]
     assert (len(asked) > 0, read) == (True, [])
 
