@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.bits import places_in
 from scheduling.core.closing import suiting
-from scheduling.core.plan import Number
+from scheduling.core.obstacles import Told
 from scheduling.core.waiting import Queued
 from scheduling.core.words import agree, gpus_in_words, instant_in_words, jobs_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.scheduler import Scheduler
-
-Told = tuple[str, tuple[tuple[str, Number], ...]]
 
 
 def kept_beside(scheduler: Scheduler, queued: Queued) -> Told:

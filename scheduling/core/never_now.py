@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 from scheduling.core.feasibility import could_hold, empty_room
 from scheduling.core.out_of_service import out_of_service
 from scheduling.core.placement import find
-from scheduling.core.plan import Number, Reason
+from scheduling.core.plan import Reason
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
 from scheduling.core.rules import all_spelled, strange_labels
 from scheduling.core.scarcity import most_in_one_place, ready_nodes
+from scheduling.core.shortfalls import Numbers
 from scheduling.core.words import agree, gpus_in_words, nodes_in_words, wanted_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.scheduler import Scheduler
-
-Numbers = tuple[tuple[str, Number], ...]
 
 
 def never_now(scheduler: Scheduler, request: ResourceRequest) -> Reason | None:
