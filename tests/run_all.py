@@ -52,10 +52,10 @@ DATABASE_TESTS = [
     *(f"tests/api/test_{name}.py" for name in ("jobs", "artifacts", "pool", "nodes", "wait", "plan", "access")),
     *("tests/checker/test_program.py", "tests/site/test_commands.py"),
 ]
-SEPARATE = ["tests/browser", "tests/journeys"]
+SEPARATE = ["tests/browser", "tests/journeys", "tests/chaos_processes"]
 # Nothing of these touches a database: one process each collects and imports (torch, hypothesis) them for all.
 RULES = ["tests/core", "tests/simulation", "tests/test_walls.py"]
-PROGRAMS = ["tests/workers", "tests/benchmarks", "tests/chaos_processes"]
+PROGRAMS = ["tests/workers", "tests/benchmarks"]
 PRINTING = threading.Lock()
 
 
@@ -155,7 +155,11 @@ def rounds() -> list[list[list[Part]]]:
             ("several nodes", "gang"),
         )
     )
-    faults = Part("faults of processes", [[sys.executable, "-m", "tests.chaos_processes", "--short"]], "postgresql")
+    faults = Part(
+        "faults of processes",
+        [pytest("tests/chaos_processes"), [sys.executable, "-m", "tests.chaos_processes", "--short"]],
+        "postgresql",
+    )
     return [
         [
             [

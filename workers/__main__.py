@@ -16,7 +16,7 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"usage: python -m workers {{{','.join(ROLES)}}} …  (each has --help)\n")
         return 2
     # By name: the keeper must not load the agent's libraries.
-    module = {"agent": "workers.agent.command", "keeper": "workers.agent.keeper"}[argv[0]]
+    module = {"agent": "workers.agent.command", "keeper": "workers.agent.keeper_program"}[argv[0]]
     return int(importlib.import_module(module).main(argv[1:]))
 
 

@@ -10,7 +10,8 @@ SERVER = ("scheduler", "web", "celery", "broker")
 # How often each is drawn, and how often at most in one run: a job may be lost to the infrastructure five times (D13).
 KILLS = {"kill agent": (4, 10), "kill job": (5, 10), "kill keeper": (2, 3), "kill node": (2, 3),
          "kill scheduler": (2, 3), "kill web": (2, 3), "kill celery": (1, 2), "kill broker": (2, 2)}  # fmt: skip
-HARMS = {"stop agent": (2, 2), "stop job": (2, 3), "stop scheduler": (2, 2), "stop web": (1, 1), "stop broker": (1, 1),
+HARMS = {"stop agent": (2, 2), "stop job": (2, 3), "stop keeper": (1, 2), "stop scheduler": (2, 2),
+         "stop web": (1, 1), "stop broker": (1, 1),
          "hold up": (2, 2), "hold down": (2, 2), "hold both": (2, 2), "cut": (1, 2), "slow": (1, 2),
          "flush broker": (1, 2), "restart database": (1, 1), "crash database": (1, 1), "fill node": (1, 1),
          "fill store": (1, 1), "jump clock": (2, 3)}  # fmt: skip
@@ -22,7 +23,7 @@ LASTS = {"stop web": (1.0, 8.0), "stop broker": BRIEF, "stop job": BRIEF, "slow"
          "fill store": (4.0, 12.0), "kill node": (1.0, 25.0), "kill scheduler": (0.5, 6.0), "kill web": (0.5, 6.0),
          "kill broker": (0.5, 6.0), "kill celery": (0.5, 6.0), "kill keeper": (0.5, 3.0),
          "kill agent": (0.5, 9.0)}  # fmt: skip
-MAY_BE_LONG = ("stop agent", "stop scheduler", "hold up", "hold down", "hold both", "cut")
+MAY_BE_LONG = ("stop agent", "stop scheduler", "hold up", "hold down", "hold both", "cut", "stop keeper")
 JUMPS_S = (-7200.0, 7200.0, -86400.0, 1.0e6)
 
 

@@ -69,13 +69,14 @@ def test_the_full_set_of_eight_runs_has_200_kills():
     assert 8 * FULL.kills >= 200
 
 
-def test_the_short_set_kills_a_node_and_the_database_and_fills_a_disk():
+def test_the_short_set_kills_a_node_and_the_database_fills_a_disk_and_stops_a_keeper():
     kinds = {
         fault.kind
         for seed in SHORT_SEEDS
         for fault in faults.plan(seed, SHORT.names, seconds=SHORT.seconds, kills=SHORT.kills, harms=SHORT.harms)
     }
-    assert {"kill agent", "kill job", "kill node", "kill scheduler", "crash database", "fill store"} <= kinds
+    assert {"kill agent", "kill job", "kill node", "kill scheduler", "crash database", "fill store",
+            "stop keeper"} <= kinds  # fmt: skip
 
 
 def test_a_mixed_load_has_every_kind_of_job():

@@ -3,28 +3,29 @@
 It outlives its agent: the agent may crash, hang or be upgraded, and no job loses its exit status. It watches the
 lease by itself, so that a hung agent's jobs are stopped in time too (SIGTERM to the leader at the deadline, SIGKILL
 to everything ``kill_s`` later). When the keeper dies its jobs die with it, and the next keeper sweeps what is left.
+It leaves a pulse (``pulse.py``), by which its agent knows one that hangs, and ends it.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workers.agent import confined, proctable
-from workers.agent.cgroup import AUTO, CgroupError, Cgroups, JobCgroup, open_cgroups
+from workers.agent import proctable
+from workers.agent.cgroup import Cgroups, JobCgroup
+from workers.agent.confined import Birth, CannotLimit
 from workers.agent.leftovers import GUARD_KILL_S, KILL_POLL_S, kill, marker_of, swept
+from workers.agent.pulse import beat
 from workers.agent.spawn import CannotRun, ExecSpec, become_subreaper
-from workers.agent.statedir import StateDir, boot_id, boottime, lock, open_bell, read_json, ring, write_json
+from workers.agent.statedir import StateDir, boot_id, boottime, open_bell, read_json, ring, write_json
 
 POLL_S = 1.0
 IDLE_EXIT_S = 600.0
@@ -36,6 +37,7 @@ class Child:
     """One job: ``cause`` is why it ends (exit, kill, fence, guard); ``wait_status`` what its leader left behind.
 
     ``group`` is its control group, if it has one of its own, in which it may take ``memory_bytes`` (0: no limit).
+    ``birth`` while it has not begun its program yet, and ``order`` the command that says to start it.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Child:
     give_up_at: float | None = None
     group: JobCgroup | None = None
     memory_bytes: int = 0
+    birth: Birth | None = None
+    order: Path | None = None
 
 
 def _born(pid: int, proc: proctable.Proc | None, at: float, boot: str) -> dict[str, Any]:
@@ -102,23 +106,30 @@ class Keeper:
         bell = open_bell(self.state.keeper_bell)
         self.sweep()
         where = str(self.cgroups.parent) if self.cgroups is not None else None
-        write_json(self.state.keeper_file, {"pid": os.getpid(), "boot_id": self.boot, "cgroup": where})
+        own = proctable.read_proc(os.getpid())
+        write_json(self.state.keeper_file, {**_born(os.getpid(), own, self.clock(), self.boot), "cgroup": where})
         self.log("start", pid=os.getpid(), cgroup=where)
         while not self.finished():
-            waiting = [wake_read, bell] + ([self.guard] if self.guard is not None else [])
-            ready, _, _ = select.select(waiting, [], [], self.step())
+            due_in = self.step()
+            births = [child.birth for child in self.children.values() if child.birth is not None]
+            waiting: list[int | Birth] = [wake_read, bell, *births]
+            waiting += [self.guard] if self.guard is not None else []
+            ready, _, _ = select.select(waiting, [], [], due_in)
             for descriptor in ready:
                 if descriptor == self.guard:
                     self._guard_gone()
-                else:
+                elif isinstance(descriptor, int):
                     with contextlib.suppress(BlockingIOError):
                         os.read(descriptor, 4096)
         self.log("stop")
 
     def step(self) -> float:
         """Do all that is due now; the seconds until there may be more to do."""
+        beat(self.state, self.clock())
         self.obey()
         self.reap()
+        for child in list(self.children.values()):
+            self.birth(child)
         lease = self.fence()
         for child in list(self.children.values()):
             self.finish(child)
@@ -152,15 +163,18 @@ class Keeper:
     # ------------------------------------------------------------ commands
 
     def obey(self) -> None:
-        """Carry out the spooled commands in order. A command that can't be read is dropped and logged."""
+        """Carry out the spooled commands in order; one to start a job is there until the job runs or can't.
+
+        A command that can't be read is dropped and logged.
+        """
         for path in sorted(self.state.spool.glob("[0-9]*.json")):
             command = read_json(path) or {}
             name, op = str(command.get("job")), command.get("op")
-            directory = self.state.attempts / name
+            directory, child = self.state.attempts / name, self.children.get(name)
             if op == "start" and "/" not in name and directory.is_dir():
-                self.start(name, directory)
+                if (child is not None and child.birth is not None) or not self.start(name, directory, path):
+                    continue
             elif op in ("term", "kill"):
-                child = self.children.get(name)
                 if child is not None and op == "term":
                     self._term(child)
                 elif child is not None:
@@ -169,16 +183,17 @@ class Keeper:
                 self.log("bad_command", file=path.name)
             path.unlink(missing_ok=True)
 
-    def start(self, name: str, directory: Path) -> None:
-        """Start the job once: a second command for it, whenever it comes, does nothing."""
+    def start(self, name: str, directory: Path, order: Path | None = None) -> bool:
+        """Start the job once: a second command for it, whenever it comes, does nothing.
+
+        Whether the ``order`` is done with; else it is to be read again.
+        """
         if name in self.children or (directory / "pid.json").exists() or (directory / "status.json").exists():
             self.log("start_again_ignored", job=name)
-            return
+            return True
         if self.stopping or self.clock() >= self.lease()[0]:
             why = "the keeper is stopping" if self.stopping else "the node's lease has run out"
-            with contextlib.suppress(OSError):
-                self._write_status(directory, {"cause": "fence", "error": why, "clean": True})
-            return
+            return self._refuse(directory, {"cause": "fence", "error": why})
         raw = read_json(directory / "exec.json") or {}
         try:
             memory = int(raw.get("memory_bytes") or 0)
@@ -186,28 +201,61 @@ class Keeper:
                 raw["argv"], raw["env"], raw["cwd"], raw.get("uid"), raw.get("gid"), memory_bytes=memory
             )  # fmt: skip
             stop_signal = signal.Signals[raw.get("stop_signal") or spec.stop_signal]
-            born = confined.start(spec, directory / "stdout", job=name, cgroups=self.cgroups)
-        except (CannotRun, confined.CannotLimit, KeyError, OSError) as problem:
-            self.log("cannot_start", job=name, error=str(problem))
-            cause = "node" if isinstance(problem, confined.CannotLimit) else "exec"
-            with contextlib.suppress(OSError):
-                self._write_status(directory, {"cause": cause, "exit_code": 127, "error": str(problem), "clean": True})
+            birth = Birth(spec, directory / "stdout", job=name, cgroups=self.cgroups)
+        except (CannotLimit, KeyError, OSError) as problem:
+            return self._cannot_start(directory, problem)
+        self.children[name] = Child(
+            name, directory, birth.pid, marker_of(directory), stop_signal, group=birth.group, memory_bytes=memory,
+            birth=birth, order=order,
+        )  # fmt: skip
+        return False
+
+    def birth(self, child: Child) -> None:
+        """A job that was to start runs now and is on record, or never will; or there is no news yet."""
+        if child.birth is None:
             return
-        pid = born.pid
-        child = self.children[name] = Child(
-            name, directory, pid, marker_of(directory), stop_signal, group=born.group, memory_bytes=memory
-        )
-        if born.trouble:
-            self.log("no_cgroup", job=name, error=born.trouble)
-        proc = proctable.read_proc(pid)
         try:
-            write_json(directory / "pid.json", _born(pid, proc, self.clock(), self.boot))
+            over = child.birth.over()
+        except (CannotLimit, CannotRun, OSError) as problem:
+            del self.children[child.name]
+            if self._cannot_start(child.directory, problem):
+                self._ordered(child)
+            return
+        if child.pid != child.birth.pid:
+            child.pid, child.group, child.wait_status = child.birth.pid, child.birth.group, None
+        if not over:
+            return
+        if child.birth.trouble:
+            self.log("no_cgroup", job=child.name, error=child.birth.trouble)
+        child.birth = None
+        proc = proctable.read_proc(child.pid)
+        try:
+            write_json(child.directory / "pid.json", _born(child.pid, proc, self.clock(), self.boot))
         except OSError as problem:
-            self.log("cannot_record", job=name, error=str(problem))
+            self.log("cannot_record", job=child.name, error=str(problem))
             self._end(child, "kill", self.clock())  # what isn't on record couldn't be found again
             return
-        self.log("started", job=name, pid=pid)
+        self._ordered(child)
+        self.log("started", job=child.name, pid=child.pid)
         ring(self.state.agent_bell)
+
+    def _ordered(self, child: Child) -> None:
+        if child.order is not None:
+            child.order.unlink(missing_ok=True)
+        child.order = None
+
+    def _cannot_start(self, directory: Path, problem: Exception) -> bool:
+        self.log("cannot_start", job=directory.name, error=str(problem))
+        cause = "node" if isinstance(problem, CannotLimit) else "exec"
+        return self._refuse(directory, {"cause": cause, "exit_code": 127, "error": str(problem)})
+
+    def _refuse(self, directory: Path, status: dict[str, Any]) -> bool:
+        """It did not run, which is on record then; False: the disk is full."""
+        try:
+            self._write_status(directory, {**status, "clean": True})
+        except OSError:
+            return False
+        return True
 
     def _term(self, child: Child) -> None:
         """The stop signal to the leader alone, once: its workers must live to let it save its state."""
@@ -280,6 +328,9 @@ class Keeper:
         except OSError:
             return  # a full disk: the status is kept here and written when there is room again
         self.log("ended", job=child.name, cause=child.cause, survivors=sorted(left))
+        self._ordered(child)
+        if child.birth is not None:
+            child.birth.forget()  # it hangs where no signal reaches it
         del self.children[child.name]
         if self.cgroups is not None:
             for job, group in self.cgroups.left().items():
@@ -319,48 +370,3 @@ class Keeper:
             self.log("lost", job=lost.directory.name, killed=sorted(lost.killed), survivors=alive)
             status = {"cause": "keeper", "error": "the keeper that ran it died", "clean": not alive}
             self._write_status(lost.directory, {**status, "survivors": alive})
-
-
-def detach(errors: Path) -> None:
-    """Leave the caller's session for good: two forks, so that init is the parent. Returns only in the grandchild."""
-    if os.fork() != 0:
-        os._exit(0)
-    os.setsid()
-    if os.fork() != 0:
-        os._exit(0)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    log = os.open(errors, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    for source, target in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(source, target)
-    os.chdir("/")
-
-
-def main(argv: list[str]) -> int:
-    """``python -m workers keeper``: 0 after a clean stop, 75 when another keeper has this state directory."""
-    parser = argparse.ArgumentParser(prog="python -m workers keeper", description=__doc__)
-    parser.add_argument("--state", type=Path, required=True, help="the node's state directory")
-    parser.add_argument("--detach", action="store_true", help="run in the background, in a session of its own")
-    parser.add_argument("--guard", type=int, help="end all jobs and stop when this process is gone")
-    parser.add_argument("--cgroup", default=AUTO, help="where each job gets its cgroup: auto, off or a directory")
-    options = parser.parse_args(argv)
-    state = StateDir(options.state)
-    try:
-        cgroups = open_cgroups(options.cgroup, state.root)
-    except CgroupError as problem:
-        if options.cgroup != AUTO:
-            sys.stderr.write(f"--cgroup {options.cgroup}: {problem}\n")
-            return 2
-        cgroups = None
-    if options.detach:
-        detach(state.root / "keeper.err")
-    with lock(state.keeper_lock, wait_s=2.0) as held:
-        if held is None:
-            sys.stderr.write(f"another keeper runs on {state.root}; stop it first, or choose another --state\n")
-            return 75
-        try:
-            keeper = Keeper(state, guard=options.guard, cgroups=cgroups)
-        except ProcessLookupError:
-            sys.stderr.write(f"--guard {options.guard}: there is no such process\n")
-            return 2
-        keeper.run()
-    return 0

@@ -155,6 +155,10 @@ class Loop:
     # ------------------------------------------------------------ looking at files
 
     def _look(self, now: float) -> None:
+        # Half a kill: what the server has had killed is gone within a whole one, by whichever of the two.
+        hung = self.processes.end_hung_keeper(after_s=self.machine.timings.kill_s / 2)
+        if hung:
+            log.error("%s", hung)
         if now - self.watch.keeper >= KEEPER_CHECK_S:
             self.watch.keeper = now
             if self.processes.ensure_keeper():

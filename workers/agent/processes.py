@@ -18,6 +18,7 @@ from workers.agent.launch import PACKAGE_ROOT
 from workers.agent.messages import StopAsked
 from workers.agent.outcome import Exit
 from workers.agent.phase import Phase
+from workers.agent.pulse import Pulse, end
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, lock, read_json, ring, write_json
 from workers.agent.tail import read_facts
 from workers.protocol import Launch
@@ -41,6 +42,7 @@ class Processes:
         self.sent = 0
         self.started_keeper_at = -KEEPER_START_S
         self.boot = boot_id()
+        self.pulse = Pulse(state)
 
     # ------------------------------------------------------------ the keeper
 
@@ -48,6 +50,18 @@ class Processes:
         """Whether a keeper has this state directory."""
         with lock(self.state.keeper_lock) as held:
             return held is None
+
+    def end_hung_keeper(self, *, after_s: float) -> str:
+        """A keeper that hangs for ``after_s`` is dead, in words; empty: it works.
+
+        It could neither end a job nor keep the fence. Its jobs die with it, and the next one sweeps what is left.
+        """
+        hung = self.pulse.hung(boottime(), after_s=after_s)
+        if hung is None:
+            return ""
+        pid, silence = hung
+        ended = "ended it, and its jobs with it" if end(pid) else "this user may not end it: whoever started it must"
+        return f"the keeper (pid {pid}) has hung for {silence:.1f} s: {ended}"
 
     def ensure_keeper(self) -> bool:
         """A keeper runs, or was started just now (then the answer is True); it outlives this process.

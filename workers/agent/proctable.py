@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+WAITS_FOR_DISK = "D"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,24 @@ class Proc:
 
 def read_proc(pid: int) -> Proc | None:
     """The process ``pid``; None when it is gone or only its exit status is left (a zombie holds nothing)."""
+    fields = _stat(pid)
+    if not fields or fields[0] in ("Z", "X", "x"):
+        return None
+    return Proc(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def state_of(pid: int) -> str:
+    """What the process ``pid`` does, as the kernel's letter (R, S, D, T, Z ...); empty when it is gone."""
+    return next(iter(_stat(pid)), "")
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel says of the process after its name, which may hold spaces and brackets."""
     try:
         text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
-    fields = text[text.rindex(")") + 2 :].split()  # the command's name may hold spaces and brackets
-    if fields[0] in ("Z", "X", "x"):
-        return None
-    return Proc(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+        return []
+    return text[text.rindex(")") + 2 :].split()
 
 
 def scan() -> dict[int, Proc]:

@@ -14,6 +14,7 @@ from workers.said_back import shown
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+MOST_SAID = 4096  # what a pipe takes whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +48,44 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
-def spawn(spec: ExecSpec, output: Path, *, join: Path | None = None) -> int:
-    """Run ``spec`` as the leader of a new session, both outputs appended to ``output``; its pid.
+def spawn(spec: ExecSpec, output: Path, *, join: Path | None = None) -> tuple[int, int]:
+    """Have ``spec`` run as the leader of a new session, both outputs appended to ``output``: ``(pid, word)``.
 
-    ``join`` is the ``cgroup.procs`` of the control group that it enters first. The process gets SIGKILL when this one
-    dies. Raises :class:`CannotRun` when it could not be executed (it is reaped then). Must be called from a process
-    with a single thread.
+    ``word`` is a descriptor for :func:`executed`, which the caller closes. Nothing is waited for: a program on a disk
+    that does not answer must not hold up who keeps other jobs. ``join`` is the ``cgroup.procs`` of the control group
+    that it enters first. The process gets SIGKILL when this one dies. Must be called from a process with a single
+    thread.
     """
-    trouble, tell = os.pipe2(os.O_CLOEXEC)
+    word, tell = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         _become(spec, output, parent=parent, tell=tell, join=join)
     os.close(tell)
-    with os.fdopen(trouble, "rb") as pipe:
-        said = pipe.read()
+    os.set_blocking(word, False)
+    return pid, word
+
+
+def executed(word: int) -> bool:
+    """Whether the process turned into its program; False: not yet.
+
+    Raises :class:`CannotRun` when it could not (it ends then, and is to be reaped).
+    """
+    try:
+        said = os.read(word, MOST_SAID)
+    except BlockingIOError:
+        return False
     if said:
-        os.waitpid(pid, 0)
         words = json.loads(said)
         raise CannotJoin(words["join"]) if isinstance(words, dict) else CannotRun(words)
-    return pid
+    return True
+
+
+def _die_with(parent: int) -> None:
+    """In the child: SIGKILL when ``parent`` dies, or an end at once when it has died already."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(127)
 
 
 def _enter(join: Path, tell: int) -> None:
@@ -84,6 +103,10 @@ def _become(spec: ExecSpec, output: Path, *, parent: int, tell: int, join: Path 
     """In the child: turn into the job, or write what went wrong into ``tell`` and end. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
+        _die_with(parent)
+        # It may be long until exec closes them: the keeper's lock must be free when the keeper is gone.
+        os.closerange(3, tell)
+        os.closerange(tell + 1, os.sysconf("SC_OPEN_MAX"))
         if join is not None:
             _enter(join, tell)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
@@ -100,10 +123,7 @@ def _become(spec: ExecSpec, output: Path, *, parent: int, tell: int, join: Path 
             os.setgid(spec.gid)
             os.setuid(spec.uid)
         os.chdir(spec.cwd)
-        # After setuid, which clears it; and asked again for a parent that died in between.
-        _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(127)
+        _die_with(parent)  # setuid has cleared it
         os.execvpe(spec.argv[0], spec.argv, spec.env)  # noqa: S606 - the command itself, with no shell between
     except BaseException as problem:
         # execvp's own words name the last directory it tried.

@@ -2,7 +2,7 @@
 
 Standard library only: the keeper reads this file too. Layout::
 
-    agent.lock  keeper.lock     held (flock) by the living agent and keeper
+    agent.lock  keeper.lock     held (flock) by the living agent and keeper; the second's mtime is the keeper's pulse
     agent.bell  keeper.bell     named pipes: one byte wakes the other side; a lost byte costs a poll period
     keeper.json  keeper.log     who the keeper is, and what it did
     lease.json                  until when jobs may run (boot-time clock), written by the agent

@@ -317,7 +317,7 @@ def test_the_exit_status_waits_for_an_agent_that_comes_later(tmp_path: Path) -> 
 
 def test_the_keeper_loads_nothing_but_the_standard_library() -> None:
     code = (
-        "import sys, workers.agent.keeper as k; "
+        "import sys, workers.agent.keeper_program as k; "
         "print([m for m in ('httpx', 'yaml', 'kombu', 'pynvml', 'psutil', 'structlog') if m in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
