@@ -15,7 +15,7 @@ from django.template.response import TemplateResponse
 from simple_history.admin import SimpleHistoryAdmin
 
 from scheduling import models
-from scheduling.admin_forms import LevelFormSet, PreemptionRuleForm, QueueForm, WindowForm
+from scheduling.admin_forms import LevelFormSet, NodeActionForm, PreemptionRuleForm, QueueForm, WindowForm
 from scheduling.core.policy import MAX_WEIGHT
 from scheduling.services import now, pool, windows
 from scheduling.store.queries.access import actor_of
@@ -215,6 +215,7 @@ class NodeAdmin(Shown):
     inlines = (GpuInline,)
     exclude = ("token_sha256",)
     actions = ("cordon", "drain", "back")
+    action_form = NodeActionForm
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Whoever may add nodes makes one with its token."""
@@ -259,8 +260,13 @@ class NodeAdmin(Shown):
         self._operate(request, nodes, "return")
 
     def _operate(self, request: HttpRequest, nodes: QuerySet[models.Node], verb: str) -> None:
+        try:
+            reason = pool.reason_of(request.POST.get("reason")) if verb in pool.WITH_REASON else ""
+        except ValueError as wrong:
+            messages.error(request, f"{wrong}; nothing was changed")
+            return
         for node in nodes:
-            result = pool.operate(node.name, verb, actor_of(request.user), now())
+            result = pool.operate(node.name, verb, actor_of(request.user), now(), reason=reason)
             if result is None or not result[0]:
                 messages.warning(request, f"{node.name} is {node.state.lower()}: it can't be asked to {verb}")
             else:

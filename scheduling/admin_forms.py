@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django import forms
+from django.contrib.admin.helpers import ActionForm
 from django.forms.models import BaseInlineFormSet
 
 from scheduling import models
@@ -14,6 +15,12 @@ from scheduling.core.units import MAX_DURATION_S
 from scheduling.store.clock import to_ms
 
 MAX_GRACE_S = 86_400.0
+
+
+class NodeActionForm(ActionForm):
+    """What is to be done with the chosen nodes, and why; what is wrong with the reason is said by who takes it."""
+
+    reason = forms.CharField(required=False, label="Reason, of a cordon or drain, shown to everybody:")
 
 
 class QueueForm(forms.ModelForm):

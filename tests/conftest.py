@@ -30,6 +30,14 @@ def artifact_dir(tmp_path: Path, nothing_collected: Path, settings, monkeypatch)
     return settings.ARTIFACT_DIR
 
 
+@pytest.fixture
+def no_outlook(monkeypatch) -> None:
+    """The test begins without an outlook, as a new process does."""
+    from scheduling.services import outlook
+
+    monkeypatch.setattr(outlook, "present", outlook.Present())
+
+
 def pytest_collection_finish() -> None:
     """What is imported stays, so it is not looked through again and again: a tenth of the time of these tests."""
     gc.collect()

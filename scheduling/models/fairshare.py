@@ -157,7 +157,7 @@ class PlanningSettings(models.Model):
     )  # fmt: skip
     aged_after_s = models.PositiveIntegerField(
         default=round(DEFAULT_POLICY.backfill.aged_after_s), validators=[MinValueValidator(60)],
-        help_text="seconds; whoever waits longer has GPUs promised whatever the rank",
+        help_text="seconds; who waits longer has GPUs promised, whatever its rank, and kept from the jobs behind it",
     )  # fmt: skip
     aged_reservations = models.PositiveSmallIntegerField(
         default=DEFAULT_POLICY.backfill.aged_reservations, validators=[MaxValueValidator(64)],

@@ -129,6 +129,24 @@ def test_nodes_are_taken_out_of_service_by_an_action(action, state):
     assert Node.objects.get(name="n1").state == state
 
 
+@pytest.mark.parametrize("action", ["cordon", "drain"])
+def test_the_reason_of_an_action_is_shown_with_the_node(action):
+    world()
+    boss().post("/admin/scheduling/node/", {"action": action, "_selected_action": ["1"], "reason": " new  fans "})
+    assert Node.objects.get(name="n1").why == f"{action} by admin: new fans"
+
+
+def test_a_reason_that_is_too_long_is_refused_with_its_limit_and_closes_nothing():
+    world()
+    form = {"action": "drain", "_selected_action": ["1"], "reason": "x" * 121}
+    html = boss().post("/admin/scheduling/node/", form, follow=True).content.decode()
+    (told,) = re.findall(r'<li class="error">([^<]*)', html)
+    assert (
+        told == "Reason must be a text of 120 characters at most, without NUL; shorten or omit it; nothing was changed"
+    )
+    assert Node.objects.get(name="n1").state == "READY"
+
+
 def test_a_node_is_returned_to_service_by_an_action():
     who = b.people()
     b.node("n1")

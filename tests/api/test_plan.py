@@ -17,10 +17,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def at_noon(monkeypatch):
+def at_noon(monkeypatch, no_outlook):
     """The clock of every door stands at noon, and no outlook is kept from the test before."""
     monkeypatch.setattr("scheduling.api.door.now", lambda: b.NOON)
-    monkeypatch.setattr(outlook, "present", outlook.Present())
 
 
 def test_a_plan_has_exactly_the_documented_members():

@@ -7,7 +7,6 @@ import pytest
 from scheduling.api.shapes import jobs as job_shapes
 from scheduling.api.shapes import plan as shapes
 from scheduling.models import Job
-from scheduling.services import outlook
 from tests import builders as b
 from tests.api.calls import error, problem, world
 
@@ -15,10 +14,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def at_noon(monkeypatch):
+def at_noon(monkeypatch, no_outlook):
     """The clock of every door stands at noon, and no outlook is kept from the test before."""
     monkeypatch.setattr("scheduling.api.door.now", lambda: b.NOON)
-    monkeypatch.setattr(outlook, "present", outlook.Present())
 
 
 @pytest.fixture

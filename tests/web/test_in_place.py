@@ -7,19 +7,13 @@ import re
 import pytest
 
 from scheduling.models import Job
-from scheduling.services import jobs, outlook
+from scheduling.services import jobs
 from tests import builders as b
 from tests.web.pages import beside, browser, form, text
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_outlook")]
 
 BOX = re.compile(r'name="replaces" value="([^"]*)">.*?<input type="checkbox" name="in_place" (checked|)[ >]', re.S)
-
-
-@pytest.fixture(autouse=True)
-def nothing_kept(monkeypatch):
-    """No outlook is kept from the test before."""
-    monkeypatch.setattr(outlook, "present", outlook.Present())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 
 from scheduling.core.plan import Reason
 from scheduling.models import Queue
-from scheduling.services import jobs, outlook, pool, whatif, windows
+from scheduling.services import jobs, pool, whatif, windows
 from scheduling.services.outlook import Foretold, Span
 from scheduling.services.reasons import plain
 from scheduling.web import outlook_words
@@ -22,11 +22,10 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def at_noon(monkeypatch):
+def at_noon(monkeypatch, no_outlook):
     """The pages' clock stands at noon, and no outlook is kept from the test before."""
     for module in ("job", "submit", "share"):
         monkeypatch.setattr(f"scheduling.web.{module}.now", lambda: b.NOON)
-    monkeypatch.setattr(outlook, "present", outlook.Present())
 
 
 @pytest.fixture

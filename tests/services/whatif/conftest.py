@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.services import outlook
 from tests import builders as b
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept(monkeypatch):
-    """Each test begins without an outlook, as a new process does."""
-    monkeypatch.setattr(outlook, "present", outlook.Present())
+def nothing_kept(no_outlook):
+    """Of every test here."""
 
 
 @pytest.fixture
