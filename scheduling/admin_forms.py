@@ -20,7 +20,10 @@ MAX_GRACE_S = 86_400.0
 class NodeActionForm(ActionForm):
     """What is to be done with the chosen nodes, and why; what is wrong with the reason is said by who takes it."""
 
-    reason = forms.CharField(required=False, label="Reason, of a cordon or drain, shown to everybody:")
+    reason = forms.CharField(
+        required=False, label="Why:",
+        widget=forms.TextInput(attrs={"size": 9, "placeholder": "shown to all", "title": "of a cordon or drain"}),
+    )  # fmt: skip
 
 
 class QueueForm(forms.ModelForm):
