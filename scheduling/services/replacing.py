@@ -34,14 +34,23 @@ def find(value: Any, actor: Actor) -> tuple[Any, tuple[dict[str, Any], ...]]:
     return row, ()
 
 
+def told(row: Any, submission: Submission, actor: Actor) -> str:
+    """What a future says in which the submission has taken the place of the row's job."""
+    why = new_place(row, submission, actor)
+    place = f"at a new place: {why}" if why else "at its place"
+    words = f"{row.name} (job {row.pk}) is cancelled for the job, which stands {place}"
+    return words + ("; it is held, and so the job would be: played out is as if it were released" * is_held(row))
+
+
 def _too_late(row: Any) -> dict[str, Any]:
     """Why a job that there is can't be replaced, and what to do."""
     state = JobState(row.state)
     if (newest := queries.newest_in_place_of(row)) is not None:
-        by, to_do = f"{newest.name} (job {newest.pk})", "replace that one"
+        by = f"{newest.name} (job {newest.pk})"
+        to_do = f": replace that one, or {OR_NOT}"
         if not is_replaceable(newest):
-            to_do = f"that one {_stands(newest)}"
-        message = f"job {row.pk} was already replaced, now by {by}: {to_do}, or {OR_NOT}"
+            to_do = f", which {_stands(newest)}; {OR_NOT}"
+        message = f"job {row.pk} was already replaced, now by {by}{to_do}"
         return _refusal("already_replaced", message, str(newest.pk))
     if state is JobState.REJECTED:
         return _refusal("not_waiting", f"job {row.pk} was refused and has no place in the queue; {OR_NOT}")

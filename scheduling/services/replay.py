@@ -13,7 +13,7 @@ from scheduling.core.fields import shown
 from scheduling.core.policy import Policy
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
-from scheduling.services import jobs, whatif
+from scheduling.services import jobs, replacing, whatif
 from scheduling.services.replay_change import Errors, asked_faults, changed_policy, changed_pool, wrong
 from scheduling.simulation.comparison import Change, Difference, Future, Moved, Stopped, answer
 from scheduling.simulation.idle import SAVES_AT_ONCE, idle_rules, idle_values
@@ -59,6 +59,7 @@ def replay(body: Mapping[str, Any], actor: Actor, now: datetime) -> dict[str, An
     change = change_of(body, present, actor, now)
     if isinstance(change, Unplayable):
         return change
+    change, whose_place = change
     if not _ONE_AT_A_TIME.acquire(blocking=False):
         return Busy()
     try:
@@ -71,24 +72,28 @@ def replay(body: Mapping[str, Any], actor: Actor, now: datetime) -> dict[str, An
         *idle_values(present.policy, body.get("policy", {})),
         *idle_rules(present.policy, change.policy, saving=SAVES_AT_ONCE),
         *([SAME] if found.is_none else ()),
+        *whose_place,
     ]
     return {**_shown(found, actor, now), "notes": notes}
 
 
-def change_of(body: Mapping[str, Any], present: Snapshot, actor: Actor, now: datetime) -> Change | Unplayable:
-    """The body as a change of the present; every fault of it at once."""
+def change_of(
+    body: Mapping[str, Any], present: Snapshot, actor: Actor, now: datetime
+) -> tuple[Change, list[str]] | Unplayable:
+    """The body as a change of the present, with what is to be said of the job that its job replaces; every fault of it
+    at once."""
     errors: Errors = []
     policy = changed_policy(body.get("policy", {}), present.policy, present.pool, errors)
     pool = changed_pool(body, present.pool, errors)
     faults = asked_faults(body.get("faults", []), pool, present.now_ms, errors)
-    extra = _extra(body, actor, present.policy, now, errors)
+    extra, original, whose_place = _extra(body, actor, present.policy, now, errors)
     if not errors and not any(body.get(name) for name in FIELDS):
         errors.append(wrong("", "no_change", f"name at least one change: {', '.join(FIELDS)}", list(FIELDS)))
     if errors:
         return Unplayable(tuple(errors[:MAX_TOLD]))
     asked = known.requests([live.job for live in present.live])
     running = tuple(_running(live, asked[live.job]) for live in present.live)
-    return Change(present, running, policy, pool, faults, extra)
+    return Change(present, running, policy, pool, faults, extra, original), whose_place
 
 
 def apart(change: Change, *, limit_s: float) -> Difference | TooLong:
@@ -113,16 +118,23 @@ def apart(change: Change, *, limit_s: float) -> Difference | TooLong:
 
 def _extra(
     body: Mapping[str, Any], actor: Actor, policy: Policy, now: datetime, errors: Errors
-) -> SimJob | None:  # fmt: skip
+) -> tuple[SimJob | None, str | None, list[str]]:
+    """The job more, the id of the one that it replaces, and what is to be said of that one."""
     if "job" not in body:
-        return None
+        return None, None, []
     job = body["job"]
     if not isinstance(job, Mapping):
         errors.append(wrong("job", "not_an_object", f"job must be the body of a submission, not {shown(job)}"))
-        return None
-    submission, _, refused = jobs.check(job, actor, now)
+        return None, None, []
+    submission, resolved, refused = jobs.check(job, actor, now)
     errors += [{**error, "field": f"job.{error['field']}".rstrip(".")} for error in refused]
-    return None if submission is None else SimJob(whatif.waiting_as(submission, actor, policy, now))
+    if submission is None:
+        return None, None, []
+    original = resolved["replaces"]
+    extra = SimJob(whatif.waiting_in_place_of(original, submission, actor, policy, now))
+    if original is None:
+        return extra, None, []
+    return extra, str(original.pk), [replacing.told(original, submission, actor)]
 
 
 def _running(live: LiveAttempt, asked: tuple[int, ResourceRequest]) -> SimJob:

@@ -118,12 +118,10 @@ def _fate(
 ) -> tuple[Preview, WaitingJob, Outlook]:
     """What becomes of the submission, as it would wait, and the outlook that tells: ``seen``, or one without the
     original (a job's row) where there is one."""
-    job = waiting_as(submission, actor, seen.policy, now)
+    job = waiting_in_place_of(original, submission, actor, seen.policy, now)
     if original is None:
         over_nodes = outlook.is_over_nodes(submission.kind)
         return preview(seen.scheduler, seen.explainer, job, over_nodes=over_nodes), job, seen
-    if not replacing.new_place(original, submission, actor):
-        job = replace(job, submitted_ms=to_ms(original.submitted_at))
     there = seen.instead(str(original.pk), job)
     return there.fate(job, kind=submission.kind), job, there
 
@@ -216,8 +214,17 @@ def _written(term: Any) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value not in (None, [])}
 
 
-def waiting_as(submission: Submission, actor: Actor, policy: Policy, now: datetime) -> WaitingJob:
-    """The submission as it would wait."""
+def waiting_in_place_of(
+    original: Any, submission: Submission, actor: Actor, policy: Policy, now: datetime
+) -> WaitingJob:
+    """The submission as it would wait, at the place of the original (a job's row or None) where it would be kept."""
+    job = _waiting_as(submission, actor, policy, now)
+    if original is None or replacing.new_place(original, submission, actor):
+        return job
+    return replace(job, submitted_ms=to_ms(original.submitted_at))
+
+
+def _waiting_as(submission: Submission, actor: Actor, policy: Policy, now: datetime) -> WaitingJob:
     queue = policy.queue(submission.queue)
     level = queue.level(submission.level) if queue else None
     if level is None:

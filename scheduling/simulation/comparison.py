@@ -22,7 +22,7 @@ Job = TypeVar("Job", WaitingJob, LiveAttempt)
 @dataclass(frozen=True, slots=True)
 class Change:
     """The rules and the pool as they would be, what breaks, and a job more. ``running``: every live job of the
-    present with what it asked for, in case it has to start again."""
+    present with what it asked for, in case it has to start again. ``gone``: the waiting job that there is no more."""
 
     present: Snapshot
     running: tuple[SimJob, ...]
@@ -30,6 +30,7 @@ class Change:
     pool: Pool
     faults: tuple[Fault, ...] = ()
     extra: SimJob | None = None
+    gone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Difference:
 
 def compare(change: Change) -> Difference:
     """The difference for the jobs that wait now, and for whoever loses its GPUs. Every job runs for what is left of its
-    ``max_duration``."""
+    ``max_duration``. Who is ``gone`` counts in the future before alone, and is none of those that moved."""
     present = change.present
     waiting = {job.id for job in present.waiting}
     old = simulate(change.running, present.pool, present.policy, initial=present)
@@ -115,7 +116,7 @@ def compare(change: Change) -> Difference:
     new = simulate(levelled, change.pool, change.policy, initial=_changed(change), faults=change.faults)
     homeless = {live.job for live in present.live if not set(live.gpus) <= change.pool.gpu_by_uuid.keys()}
     before, after = {job.id: job for job in old.jobs}, {job.id: job for job in new.jobs}
-    pairs = [_moved(job, after[job.id]) for job in old.jobs if job.id in waiting]
+    pairs = [_moved(job, after[job.id]) for job in old.jobs if job.id in waiting and job.id != change.gone]
     moved = sorted((each for each in pairs if each.before_ms != each.after_ms), key=_by_move)
     extra = None
     if change.extra is not None:
@@ -163,7 +164,7 @@ def _changed(change: Change) -> Snapshot:
     kept = [each for each in present.nominations if set(each.gpus) <= pool.gpu_by_uuid.keys()]
     return replace(
         present,
-        waiting=tuple(_levelled(job, policy) for job in present.waiting),
+        waiting=tuple(_levelled(job, policy) for job in present.waiting if job.id != change.gone),
         live=tuple(_levelled(live, policy) for live in present.live),
         windows=tuple(each for each in windows if each.nodes),
         nominations=tuple(kept),

@@ -224,10 +224,7 @@ def test_a_job_whose_successor_was_replaced_too_names_the_newest_of_them(who, wa
 def test_a_job_whose_successor_has_started_says_so(who, waits):
     second = taken(who["alice"], waits, name="second")
     Job.objects.filter(pk=second.pk).update(state="RUNNING", attempt_number=1)
-    assert (
-        f"now by second (job {second.pk}): that one has started, or submit it without"
-        in refusal(who["alice"], waits)[1]
-    )
+    assert f"now by second (job {second.pk}), which has started; submit it without" in refusal(who["alice"], waits)[1]
 
 
 def test_a_job_that_was_refused_has_no_place_to_take(who):

@@ -7,8 +7,8 @@ import pytest
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.snapshot import Snapshot
-from scheduling.models import Event, Project
-from scheduling.services import replay
+from scheduling.models import Event, Job, Project
+from scheduling.services import jobs, replay
 from scheduling.services.replay import TooLong, Unplayable
 from scheduling.simulation.comparison import Difference, compare
 from scheduling.store import load
@@ -44,7 +44,8 @@ def here(monkeypatch):
 
 def change(body, who, seconds=10):
     now = b.later(seconds)
-    return replay.change_of(body, load.snapshot(now), who["admin"], now)
+    found = replay.change_of(body, load.snapshot(now), who["admin"], now)
+    return found if isinstance(found, Unplayable) else found[0]
 
 
 def played(body, who) -> Difference:
@@ -61,6 +62,33 @@ def test_another_node_starts_the_queue_at_once(who, busy):
     found = played({"add_nodes": [{"like": "n1", "count": 2}]}, who)
     assert starts(found) == {busy["first"]: (7200, 10), busy["second"]: (3600, 10)}
     assert found.after.waits.mean_wait_s == (9 + 8) / 2
+
+
+def test_what_is_replaced_is_gone_from_the_future_and_its_place_is_the_jobs(who, busy):
+    third = b.submitted(who["alice"], b.merge_body(busy["models"], gpu_count=4), now=b.later(3))
+    body = {"job": {**b.merge_body(busy["models"], gpu_count=4, max_duration="30m"), "replaces": busy["first"]}}
+    now = b.later(10)
+    found = compare(replay.change_of(body, load.snapshot(now), who["alice"], now)[0])
+    assert (found.before.waits.jobs, found.after.waits.jobs, starts(found)) == (3, 2, {third: (10_800, 9000)})
+    assert found.extra.after_ms == int(b.later(7200).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("asks", "stands"), [("alice", "at its place"), ("admin", "at a new place: the place was alice's")]
+)
+def test_a_replay_tells_whose_place_the_job_takes(who, busy, here, asks, stands):
+    body = {"job": {**b.merge_body(busy["models"], gpu_count=4), "replaces": busy["first"]}}
+    found = replay.replay(body, who[asks], b.later(10))
+    name = Job.objects.get(pk=busy["first"]).name
+    assert found["notes"] == [f"{name} (job {busy['first']}) is cancelled for the job, which stands {stands}"]
+    assert found["extra_job"]["after"] == b.later(7200)
+
+
+def test_a_replay_tells_that_the_place_is_a_held_ones(who, busy, here):
+    jobs.hold(busy["first"], who["alice"], b.later(4))
+    body = {"job": {**b.merge_body(busy["models"], gpu_count=4), "replaces": busy["first"]}}
+    (note,) = replay.replay(body, who["alice"], b.later(10))["notes"]
+    assert note.endswith("it is held, and so the job would be: played out is as if it were released")
 
 
 def test_another_policy_turns_the_order_of_the_queue(who, busy):
