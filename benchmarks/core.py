@@ -6,9 +6,10 @@ Each pair of numbers is measured in a process of its own, which prints one line.
 scheduler from the snapshot, *first* is its first pass, which fills the empty pool; *memory* is the growth of the
 process's peak from before the jobs were made. *release* ends one running job, drawn by chance, and makes the pass after
 it, in which the reservations are made anew; *explained*, over as many releases more, is the same with the reasons of
-every shape of every level found after the pass. *arrival* is a submission that changes nothing, as ``submit`` says;
-*idle* is how many do. *naive* scores and sorts every job and scans all GPUs for each, with no reservations and no
-reasons, after a release too.
+every shape of every level found after the pass. *plan* tells what would become of one job more, as ``preview`` does:
+jobs of a mix of shapes, one after the other, after the last of those passes. *arrival* is a submission that changes
+nothing, as ``submit`` says; *idle* is how many do. *naive* scores and sorts every job and scans all GPUs for each, with
+no reservations and no reasons, after a release too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import resource
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.arguments import Parser, whole, wholes
 from benchmarks.naive import naive_pass_s
@@ -30,10 +31,11 @@ from benchmarks.verdicts import at_least, at_most, no_verdicts
 from scheduling.core.explain import Explainer
 from scheduling.core.garbage import not_searched
 from scheduling.core.policy import DEFAULT_POLICY
+from scheduling.core.preview import preview
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import Snapshot
 
-ARRIVALS, RELEASES = 2000, 200
+ARRIVALS, RELEASES, PLANS = 2000, 200, 400
 SMALL, LARGE, FEW_GPUS, MANY_GPUS = 10_000, 100_000, 1000, 10_000
 LEAST_GPUS = 192  # every third node has the largest memory, and jobs ask for 8 nodes of it
 
@@ -59,6 +61,7 @@ class Found:
     explained_s: tuple[float, ...]
     arrival_s: tuple[float, ...]
     naive_s: float | None
+    plan_s: tuple[float, ...] = ()
 
 
 def peak_mb() -> float:
@@ -93,6 +96,17 @@ def releases(scheduler: Scheduler, case: Case, *, explain: bool) -> tuple[float,
     return tuple(found)
 
 
+def plans(scheduler: Scheduler) -> tuple[float, ...]:
+    """CPU seconds of each plan for one job more. The first one, which also finds the order of the queue, counts too."""
+    now, demand, explainer, found = scheduler.share.clock.now_ms, Demand(seed=1), Explainer(scheduler), []
+    for place in range(PLANS):
+        job = replace(demand.job(now), id=f"plan-{place}")
+        began = time.process_time()
+        preview(scheduler, explainer, job)
+        found.append(time.process_time() - began)
+    return tuple(found)
+
+
 def arrivals(scheduler: Scheduler, demand: Demand) -> tuple[float, ...]:
     """CPU seconds of each submission that changed nothing."""
     now, found = scheduler.share.clock.now_ms, []
@@ -122,9 +136,10 @@ def measure(case: Case) -> Found:
     gc.freeze()  # these live to the end: collections need not look at them again and again
     plain = releases(scheduler, case, explain=False)
     explained = releases(scheduler, case, explain=True)
+    planned = plans(scheduler)
     naive = naive_pass_s(snapshot, scheduler) if case.waiting * case.gpus <= SMALL * FEW_GPUS else None
     idle = arrivals(scheduler, demand)
-    return Found(built - began, done - built, len(plan.starts), memory, plain, explained, idle, naive)
+    return Found(built - began, done - built, len(plan.starts), memory, plain, explained, idle, naive, planned)
 
 
 def line(case: Case, found: Found) -> str:
@@ -146,6 +161,24 @@ HEAD = (
     f"{'waiting':>8}{'GPUs':>8}{'build s':>9}{'first s':>9}{'starts':>8}{'mem MB':>9}{'release ms':>16}"
     f"{'explained ms':>18}{'arr. us':>9}{'idle':>7}{'naive ms':>9}"
 )
+
+
+def plan_rows(cases: dict[tuple[int, int], Found]) -> list[tuple[str, float, str]]:
+    """What one plan takes, and how that grows with the queue and the pool."""
+    full, little, rows = (LARGE, MANY_GPUS), (SMALL, FEW_GPUS), list[tuple[str, float, str]]()
+    median = {key: statistics.median(found.plan_s) * 1e6 for key, found in cases.items() if found.plan_s}
+    if full in median:
+        took = sorted(cases[full].plan_s)
+        rows += [
+            ("plan for one extra job, median us", median[full], at_most(median[full], 500)),
+            ("  95th percentile, us", took[len(took) * 95 // 100] * 1e6, ""),
+            ("  the first after a pass, ms", cases[full].plan_s[0] * 1000, ""),
+        ]
+    if full in median and little in median:
+        rows.append(
+            ("  100k x 10k over 10k x 1k", median[full] / median[little], at_most(median[full] / median[little], 3))
+        )
+    return rows
 
 
 def judge(cases: dict[tuple[int, int], Found], *, releases: int = RELEASES) -> None:
@@ -172,6 +205,7 @@ def judge(cases: dict[tuple[int, int], Found], *, releases: int = RELEASES) -> N
         if found.arrival_s:
             arrival = statistics.median(found.arrival_s) * 1000
             rows.append((f"arrival, {key[0]} x {key[1]}, median ms", arrival, at_most(arrival, 0.1)))
+    rows += plan_rows(cases)
     if little in cases and cases[little].naive_s is not None:
         naive, cold = cases[little].naive_s or 0.0, cases[little].first_s
         times = naive * 1000 / median[little]

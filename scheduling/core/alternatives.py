@@ -9,10 +9,10 @@ from scheduling.core.backfill import longest_now
 from scheduling.core.best_rung import best_rung
 from scheduling.core.bookings import Bookings
 from scheduling.core.groups import Groups
-from scheduling.core.halving import largest_that
-from scheduling.core.placement import find
+from scheduling.core.halving import largest_by_halves, largest_that
+from scheduling.core.placement import fits
 from scheduling.core.resources import ResourceRequest
-from scheduling.core.room import Room, Wanted
+from scheduling.core.room import Pins, Room, Wanted
 from scheduling.core.units import gb
 from scheduling.core.waiting import Queued
 from scheduling.core.words import RUNGS_IN_WORDS, duration_in_words, gpus_in_words, nodes_in_words
@@ -44,6 +44,38 @@ def hint(changes: Iterable[Alternative]) -> str:
     return f" It would start now {phrases}." if phrases else ""
 
 
+class _Now:
+    """Which changed requests of a job would start now, past the ``pins``."""
+
+    def __init__(self, room: Room, queued: Queued, pins: Pins, *, groups: Groups, all_exclusive: bool) -> None:
+        self._room, self._queued, self._pins, self._groups = room, queued, pins, groups
+        self._all_exclusive = all_exclusive
+        self._is_confined = queued.shape.wanted.confined is not None or queued.job.is_careful
+
+    def starts(self, changed: ResourceRequest) -> bool:
+        """Whether the job would start so."""
+        return self.starts_in(changed, self._queued.job.group)
+
+    def starts_in(self, changed: ResourceRequest, group: str | None) -> bool:
+        """Whether the job would start so if it was of that group."""
+        room, job, wanted = self._room, self._queued.job, self._queued.shape.wanted
+        if changed.gpu_count > room.free_count:
+            return False
+        is_moved = (changed.near, changed.apart, group) != (job.request.near, job.request.apart, job.group)
+        if (is_moved or self._is_confined) and not fits(room, Wanted(changed)):  # where it may lie is dear to find
+            return False
+        tried = Wanted(
+            changed, avoid_gpus=wanted.avoid_gpus, avoid_nodes=wanted.avoid_nodes, all_exclusive=self._all_exclusive
+        )
+        tried.confined = wanted.confined
+        tried.strict = wanted.strict and changed.is_gang and changed.max_wait_for_level_s is not None
+        if tried.strict:  # fewer nodes, or none of its rules, may have a better rung to hold out for
+            tried.best_rung = best_rung(room.pool, changed)
+        if is_moved:
+            tried.confined = self._groups.confined(changed, group)
+        return fits(room, tried, self._pins)
+
+
 def alternatives(
     room: Room, bookings: Bookings, queued: Queued, *, groups: Groups, all_exclusive: bool, over_nodes: bool = False
 ) -> Iterator[Alternative]:
@@ -54,44 +86,30 @@ def alternatives(
     request, seconds = queued.job.request, queued.duration_ms // 1000
     wanted = queued.shape.wanted
     pins = bookings.pins(queued.owner[1], queued.duration_ms)
-
-    def starts(changed: ResourceRequest, group: str | None) -> bool:
-        # The cheap answers for most: whatever is promised, and to whom.
-        if changed.gpu_count > room.free_count or find(room, Wanted(changed)) is None:
-            return False
-        tried = Wanted(
-            changed, avoid_gpus=wanted.avoid_gpus, avoid_nodes=wanted.avoid_nodes, all_exclusive=all_exclusive
-        )
-        tried.confined = wanted.confined
-        tried.strict = wanted.strict and changed.is_gang and changed.max_wait_for_level_s is not None
-        if tried.strict:  # fewer nodes, or none of its rules, may have a better rung to hold out for
-            tried.best_rung = best_rung(room.pool, changed)
-        if (changed.near, changed.apart, group) != (request.near, request.apart, queued.job.group):
-            tried.confined = groups.confined(changed, group)
-        return find(room, tried, pins) is not None
-
+    now = _Now(room, queued, pins, groups=groups, all_exclusive=all_exclusive)
     shorter = longest_now(room, bookings, wanted, queued.owner[1])
     limit = usable_s(shorter)
     if shorter < queued.duration_ms and limit:
         words = f"a time limit of at most {duration_in_words(limit)}"
         yield Alternative("duration_at_most_s", limit, words, request, limit)
-    kinds = changes_that(room, request, lambda changed: starts(changed, queued.job.group), over_nodes=over_nodes)
+    reaches = now.starts if is_easier_with_less(request) else None
+    kinds = changes_that(room, request, now.starts, over_nodes=over_nodes, reaches=reaches)
     for name, value, words, changed in kinds:
         yield Alternative(name, value, words, changed, seconds)
     if wanted.confined is None:
         return
-    loosened = [each for each in loosened_neighbours(request) if starts(each[2], queued.job.group)]
+    loosened = [each for each in loosened_neighbours(request) if now.starts(each[2])]
     least = [each for each in loosened if each[0] != "without_neighbours"] or loosened
     for name, words, changed in least:
         yield Alternative(name, 1, words, changed, seconds)
     if loosened or queued.job.group is None:
         return
     alone = f"without being of group {queued.job.group}"
-    if starts(request, None):
+    if now.starts_in(request, None):
         yield Alternative("without_group", 1, alone, request, seconds)
         return
     for name, words, changed in loosened_neighbours(request):
-        if starts(changed, None):
+        if now.starts_in(changed, None):
             both = f"without_group_and_{name.removeprefix('without_')}"
             yield Alternative(both, 1, f"{words} and {alone}", changed, seconds)
             return
@@ -135,14 +153,25 @@ def spread(request: ResourceRequest) -> ResourceRequest | None:
     return None if bound else replace(request, allow_span=True, max_wait_for_level_s=None)
 
 
+def is_easier_with_less(request: ResourceRequest) -> bool:
+    """Whether places that hold the request hold it with fewer GPUs or nodes as well.
+
+    A gang may hold out for a better rung with less, or as a job of one node need a whole group.
+    """
+    return not request.is_gang or (request.max_wait_for_level_s is None and not request.nvlink_required)
+
+
 def changes_that(
-    room: Room, request: ResourceRequest, fits: Fits, *, over_nodes: bool
+    room: Room, request: ResourceRequest, fits: Fits, *, over_nodes: bool, reaches: Fits | None = None
 ) -> Iterator[tuple[str, int, str, ResourceRequest]]:
     """The smallest change of each kind with which the request ``fits``, and the things less to ask of places.
 
-    Counts and memory go down to the first that fits. Whatever fits with some GPUs does so with fewer.
+    Counts and memory go down to the first that fits. Whatever fits with some GPUs does so with fewer. ``reaches``: what
+    is true of all requests that fit, and, where it is true of one, of every smaller one: with it few are tried, and
+    what fits is the largest that it is true of, or none.
     """
-    yield from _of_fewer_nodes(request, fits) if request.is_gang else _of_fewer_gpus(request, fits)
+    tries = _Tries(fits, reaches)
+    yield from _of_fewer_nodes(request, tries) if request.is_gang else _of_fewer_gpus(request, tries)
     anywhere = spread(request) if over_nodes else None
     if anywhere is not None and fits(anywhere):
         yield "spread", 1, "GPUs spread over any nodes", anywhere
@@ -156,29 +185,47 @@ def changes_that(
             break
 
 
-def _of_fewer_gpus(request: ResourceRequest, fits: Fits) -> Iterator[tuple[str, int, str, ResourceRequest]]:
+@dataclass(frozen=True, slots=True)
+class _Tries:
+    """Which requests fit, as :func:`changes_that` has it."""
+
+    fits: Fits
+    reaches: Fits | None
+
+    def largest(self, of: Callable[[int], ResourceRequest], most: int) -> int:
+        """The largest number up to ``most`` whose request fits; 0 for none."""
+        reaches = self.reaches
+        if reaches is None:
+            return largest_that(lambda number: self.fits(of(number)), most)
+        found = largest_by_halves(lambda number: reaches(of(number)), most)
+        return found if found and self.fits(of(found)) else 0
+
+
+def _of_fewer_gpus(request: ResourceRequest, tries: _Tries) -> Iterator[tuple[str, int, str, ResourceRequest]]:
     def of(count: int) -> ResourceRequest:
         return replace(request, gpu_count=count, gpus_per_node=count)
 
-    most = largest_that(lambda count: fits(of(count)), request.gpu_count - 1)
+    most = tries.largest(of, request.gpu_count - 1)
     if most:
         yield "gpus_at_most", most, f"at most {gpus_in_words(most)}", of(most)
 
 
-def _of_fewer_nodes(request: ResourceRequest, fits: Fits) -> Iterator[tuple[str, int, str, ResourceRequest]]:
+def _of_fewer_nodes(request: ResourceRequest, tries: _Tries) -> Iterator[tuple[str, int, str, ResourceRequest]]:
     """Fewer nodes, and fewer GPUs on each; where neither alone helps, the most GPUs with fewer of both."""
     nodes, each = request.node_count, request.gpus_per_node
-    fewer_nodes = largest_that(lambda count: fits(_gang(request, count, each)), nodes - (not request.remainder))
+    if tries.reaches is not None and not tries.reaches(_gang(request, 1, 1)):
+        return
+    fewer_nodes = tries.largest(lambda count: _gang(request, count, each), nodes - (not request.remainder))
     if fewer_nodes:
         words = f"at most {nodes_in_words(fewer_nodes)}"
         yield "nodes_at_most", fewer_nodes, words, _gang(request, fewer_nodes, each)
-    fewer_gpus = _most_on_each(request, nodes, fits)
+    fewer_gpus = tries.largest(lambda count: _gang(request, nodes, count), each - 1)
     if fewer_gpus:
         words = f"at most {gpus_in_words(fewer_gpus)} on each node"
         yield "gpus_at_most", fewer_gpus, words, _gang(request, nodes, fewer_gpus)
     if fewer_nodes or fewer_gpus:
         return
-    both = [(nodes * each, nodes, each) for nodes, each in _steps(request, fits)]
+    both = [(nodes * each, nodes, each) for nodes, each in _steps(request, tries.fits)]
     if both:
         _, fewer_nodes, fewer_gpus = max(both)
         words = f"at most {gpus_in_words(fewer_gpus)} on {'each of ' if fewer_nodes > 1 else ''}"
@@ -194,11 +241,6 @@ def _steps(request: ResourceRequest, fits: Fits) -> Iterator[tuple[int, int]]:
             each += 1
         if each:
             yield nodes, each
-
-
-def _most_on_each(request: ResourceRequest, nodes: int, fits: Fits) -> int:
-    """The most GPUs, fewer than it asks for, on each of so many nodes with which it fits; 0 for none."""
-    return largest_that(lambda count: fits(_gang(request, nodes, count)), request.gpus_per_node - 1)
 
 
 def _gang(request: ResourceRequest, nodes: int, each: int) -> ResourceRequest:

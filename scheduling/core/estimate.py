@@ -67,10 +67,10 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
     rank, ahead = explainer.ahead_of(queued)
     if queued.job.due_ms >= low > now_ms and gets_it_then(scheduler, explainer, queued):
         ahead = 0
-    gpus = max(1, sum(mask.bit_count() for mask in scheduler.room.usable))
+    gpus = max(1, explainer.in_service)
     last = low
     if queued.may_evict or _is_contested(scheduler, explainer, queued):
-        past = last_start(scheduler, explainer.bookings(queued), queued)
+        past = last_start(scheduler, explainer.starts(queued), queued)
         last = low if past is None else max(low, past)
     at, high = (last if queued.may_evict else low) + ahead // gpus, last - (-2 * ahead // gpus)
     seen = explainer.foresight.start_of(queued.job)

@@ -5,25 +5,25 @@ Everything but the rank is the same for jobs of one shape, level and blocking se
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import replace
-from itertools import accumulate
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from scheduling.core.ahead import Ahead
 from scheduling.core.alternatives import Alternative, alternatives, hint
 from scheduling.core.backfill import longest_now
 from scheduling.core.between import Starts
 from scheduling.core.closing import able, first_open, fits_beside, free_in, in_reach, opening, suiting
 from scheduling.core.estimate import estimate, latest, soonest
 from scheduling.core.expiry import expiry
-from scheduling.core.first_start import asked_of, first_start, holds_out, is_bound
+from scheduling.core.first_start import asked_of, holds_out, is_bound, start_between
 from scheduling.core.group_times import is_left_alone
 from scheduling.core.helping import helps
 from scheduling.core.in_hand import asleep, nominated, starting_soon
 from scheduling.core.kept_free import kept_beside
 from scheduling.core.never_now import never_now
 from scheduling.core.obstacles import closed, closed_too, kept_away, kept_away_too
-from scheduling.core.ordering import RankKey, rank_key
+from scheduling.core.ordering import rank_key
 from scheduling.core.partners import WaitsFor, left_alone, no_partner, waits_for
 from scheduling.core.placement import find, is_out_of_question
 from scheduling.core.plan import Hold, Reason
@@ -61,12 +61,23 @@ class Explainer:
         self._promised.update(self.cycle.promised_to_aged)
         self._seen: dict[object, Standpoint] = {}
         self._starts: dict[tuple[Booking, ...], Starts] = {}
-        self._ranked: list[RankKey] | None = None
-        self._work: list[int] = []
+        self._ahead: Ahead | None = None
         self._first: dict[object, tuple[int, list[int]] | None] = {}
         self._waits_for: WaitsFor | None = None
         self._spared = Spared(scheduler)
         self.foresight = Foresight(scheduler, self.cycle)
+
+    @cached_property
+    def in_service(self) -> int:
+        """How many GPUs take work."""
+        return sum(mask.bit_count() for mask in self._scheduler.room.usable)
+
+    @cached_property
+    def releases(self) -> tuple[list[int], list[int]]:
+        """(instants in ms, GPUs): by when each GPU is free, the soonest first."""
+        at = self._scheduler.releases.at
+        gpus = sorted(range(len(at)), key=at.__getitem__)
+        return [at[gpu] for gpu in gpus], gpus
 
     def of(self, job_id: str) -> tuple[Reason, ...]:
         """Why the job waits. KeyError for one that doesn't."""
@@ -119,6 +130,10 @@ class Explainer:
         """What was promised to others before this job's turn came: to its level and those above."""
         return self._seen_by(queued).bookings
 
+    def starts(self, queued: Queued) -> Starts:
+        """The earliest starts between those."""
+        return self._seen_by(queued).starts
+
     def _seen_by(self, queued: Queued) -> Standpoint:
         promised = queued in self._promised
         key = queued if promised else queued.level
@@ -136,17 +151,11 @@ class Explainer:
         Those ahead count up to their ``max_duration``, but for those that hold a reservation: with these the earliest
         start has reckoned already.
         """
-        share = self._scheduler.share
-        if self._ranked is None:
+        if self._ahead is None:
             jobs = self._scheduler.waiting.by_id.values()
-            keyed = sorted((rank_key(job.job, share), self._work_of(job)) for job in jobs)
-            self._ranked = [key for key, _ in keyed]
-            self._work = [0, *accumulate(work for _, work in keyed)]
-        place = bisect_left(self._ranked, rank_key(queued.job, share))
-        return place + 1, self._work[place]
-
-    def _work_of(self, queued: Queued) -> int:
-        return 0 if self.is_promised(queued) else queued.job.request.gpu_count * queued.duration_ms
+            self._ahead = Ahead(jobs, self._scheduler.share, promised=self._promised)
+        count, work = self._ahead.of(queued)
+        return count + 1, work
 
     def is_promised(self, queued: Queued) -> bool:
         """Whether the job holds a reservation."""
@@ -172,10 +181,10 @@ class Explainer:
         alone = queued.id if self.is_promised(queued) else ""
         due_ms = max(queued.job.due_ms, self.cycle.now_ms)
         rights = queued.may_evict and (queued.job.queue, queued.job.level)
-        key = (id(queued.shape), queued.owner[1], queued.duration_ms, queued.level, alone, due_ms, rights)
+        key = (queued.shape, queued.owner[1], queued.duration_ms, queued.level, alone, due_ms, rights)
         if key not in self._first:
             self.cycle.refresh(queued.shape)
-            self._first[key] = first_start(self._scheduler, self.bookings(queued), queued)
+            self._first[key] = start_between(self._scheduler, self.starts(queued), queued)
         return self._first[key]
 
     def _reasons(self, queued: Queued, seen: Standpoint) -> tuple[tuple[Reason, ...], bool]:

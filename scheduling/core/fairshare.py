@@ -283,19 +283,22 @@ class FairShare:
             entity.version, entity.target = clock.version, ledger.target(key)
         return entity.read(clock)
 
-    def scores(self, owner: Owner, priority: int) -> Scores:
-        """What is shown on a job of this owner and priority: the three ledgers as they stand now."""
+    def scores(self, owner: Owner, priority: int, *, more: int = 0) -> Scores:
+        """What is shown on a job of this owner and priority: the three ledgers as they stand now, or would stand if the
+        owner might use so many millionths of GPU-ms ``more``."""
         queue, project, user = owner
+        if self._policy.in_flight == "off":
+            more = 0
         return Scores(
-            queue=self.score(self.queues, queue, priority),
-            project=self.score(self.projects, project, priority),
-            user=self.score(self.users, (project, user), priority),
+            queue=self.score(self.queues, queue, priority, more=more),
+            project=self.score(self.projects, project, priority, more=more),
+            user=self.score(self.users, (project, user), priority, more=more),
         )
 
-    def score(self, ledger: Ledger[Key], key: Key, priority: int) -> Score:
+    def score(self, ledger: Ledger[Key], key: Key, priority: int, *, more: int = 0) -> Score:
         """The entity's numbers for a job of this priority, in GPU-hours."""
         entity, target = ledger.entity(key), ledger.target(key)
-        in_flight = entity.in_flight(self.clock) / MICRO
+        in_flight = (entity.in_flight(self.clock) + more) / MICRO
         consumed = entity.consumed(self.clock) + in_flight
         return Score(
             target_gpu_h=target / HOUR_MS,

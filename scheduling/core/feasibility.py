@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduling.core.lifecycle import GpuState, NodeState
-from scheduling.core.placement import find
+from scheduling.core.placement import fits
 from scheduling.core.pool import Pool
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
@@ -17,7 +17,7 @@ def could_hold(pool: Pool, request: ResourceRequest) -> bool:
 
     Rules about groups of jobs are left out of account: jobs come and go.
     """
-    return find(empty_room(pool), Wanted(request)) is not None
+    return fits(empty_room(pool), Wanted(request))
 
 
 def empty_room(pool: Pool) -> Room:

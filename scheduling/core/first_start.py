@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.core.between import first_of, soonest_between
+from scheduling.core.between import Starts, first_of, soonest_between
 from scheduling.core.bookings import NEVER, Bookings
 from scheduling.core.group_times import earliest_of
 from scheduling.core.placement import find
@@ -58,9 +58,25 @@ def first_start(
     return best
 
 
-def last_start(scheduler: Scheduler, bookings: Bookings, queued: Queued) -> int | None:
-    """The instant in ms of its earliest start past all of these promises, where those that it may evict take as long to
-    save as is known of them, and it holds out to the end; None when there is none."""
+def start_between(
+    scheduler: Scheduler, starts: Starts, queued: Queued, *, evicts: bool = True, most: int | None = None
+) -> tuple[int, list[int]] | None:
+    """As :func:`first_start` between the promises of ``starts``, or only the first ``most`` of them; what is the same
+    for all jobs of a shape is found once."""
+    project = queued.owner[1]
+    if not queued.shape.changes_itself and not (evicts and queued.may_evict):
+        return starts.first(queued.shape, project, queued.duration_ms, from_ms=queued.job.due_ms, most=most)
+    bookings = starts.bookings if most is None else first_of(scheduler, starts.bookings, project, most)
+    return first_start(scheduler, bookings, queued, evicts=evicts)
+
+
+def last_start(scheduler: Scheduler, starts: Starts, queued: Queued) -> int | None:
+    """The instant in ms of its earliest start past all promises of ``starts``, where those that it may evict take as
+    long to save as is known of them, and it holds out to the end; None when there is none."""
+    bookings, shape, project = starts.bookings, queued.shape, queued.owner[1]
+    if not shape.changes_itself and not queued.may_evict:
+        found = starts.past(shape, project, len(starts.begins(shape, project)))
+        return None if found is None else max(found[0], bookings.now_ms, queued.job.due_ms)
     asked = asked_of(
         queued, bookings.now_ms, wanted=queued.shape.wanted.at_any_rung(), from_ms=queued.shape.lax_from_ms
     )

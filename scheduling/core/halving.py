@@ -24,3 +24,17 @@ def largest_that(does: Callable[[int], bool], most: int) -> int:
         else:
             least = middle - 1
     return found
+
+
+def largest_by_halves(does: Callable[[int], bool], most: int) -> int:
+    """The largest number from 1 to ``most`` that does, where all below one that does do too; 0 for none."""
+    if most < 1 or not does(1):
+        return 0
+    found = 1
+    while found < most:
+        middle = (found + most + 1) // 2
+        if does(middle):
+            found = middle
+        else:
+            most = middle - 1
+    return found

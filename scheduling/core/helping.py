@@ -42,4 +42,4 @@ def _less(scheduler: Scheduler, explainer: Explainer, queued: Queued, *, over_no
             return found
     start = explainer.starts_by(queued)
     start_ms = None if start is None else start[0]
-    return list(sooner(scheduler, cycle, bookings, queued, start_ms=start_ms, over_nodes=over_nodes))
+    return list(sooner(scheduler, cycle, explainer.starts(queued), queued, start_ms=start_ms, over_nodes=over_nodes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from scheduling.core.between import begins_of, first_of
+from scheduling.core.between import first_of
 from scheduling.core.first_start import asked_of
 from scheduling.core.outlook import outlook_of
 from scheduling.core.placement import find
@@ -33,12 +33,17 @@ def gpus_then(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> lis
         return expected[1]
     if wanted.strict and start_ms >= shape.lax_from_ms:
         wanted = wanted.at_any_rung()
-    bookings, project = explainer.bookings(queued), queued.owner[1]
-    count = bisect_left(begins_of(bookings, project), start_ms + queued.duration_ms)
+    starts, project = explainer.starts(queued), queued.owner[1]
+    count = bisect_left(starts.begins(shape, project), start_ms + queued.duration_ms)
+    key, is_shared = (shape, count, start_ms), not (shape.changes_itself or queued.may_evict)
+    if is_shared and key in starts.named:
+        return starts.named[key]
     asked = asked_of(queued, explainer.cycle.now_ms, wanted=wanted, from_ms=start_ms)
-    outlook = outlook_of(scheduler.releases, first_of(scheduler, bookings, project, count), asked)
-    ready = outlook.all_by(start_ms)
-    if len(ready) == len(expected[1]):
-        return expected[1]
-    with scheduler.room.as_if_free(ready):
-        return find(scheduler.room, wanted) or expected[1]
+    outlook = outlook_of(scheduler.releases, first_of(scheduler, starts.bookings, project, count), asked)
+    found, ready = expected[1], outlook.all_by(start_ms, *explainer.releases)
+    if len(ready) > len(found):
+        with scheduler.room.as_if_free(ready):
+            found = find(scheduler.room, wanted) or found
+    if is_shared:
+        starts.named[key] = found
+    return found

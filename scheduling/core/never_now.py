@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.feasibility import could_hold, empty_room
 from scheduling.core.out_of_service import out_of_service
-from scheduling.core.placement import find
+from scheduling.core.placement import fits
 from scheduling.core.plan import Reason
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.room import Room, Wanted
@@ -31,7 +31,7 @@ def never_now(scheduler: Scheduler, request: ResourceRequest) -> Reason | None:
             return _no_such_labels(scheduler, request, words)
         numbers: Numbers = (("need", request.gpu_count), ("installed", _installed(scheduler, request)))
         return Reason("NO_INVENTORY", f"The pool no longer has {words} installed; more must be added.", numbers)
-    if find(scheduler.usable_room, Wanted(request)) is None:
+    if not fits(scheduler.usable_room, Wanted(request)):
         return _out_of_service(scheduler, request, words)
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from scheduling.core.bits import places_in
@@ -84,10 +85,11 @@ class Outlook:
         """By when the job can have this GPU."""
         return self._changed.get(gpu, self.releases.at[gpu])
 
-    def all_by(self, instant_ms: int) -> list[int]:
-        """The GPUs that the job can have by then, in order."""
-        changed, at = self._changed, self.releases.at
-        found = [gpu for gpu, instant in enumerate(at) if instant <= instant_ms and gpu not in changed]
+    def all_by(self, instant_ms: int, instants: list[int], gpus: list[int]) -> list[int]:
+        """The GPUs that the job can have by then, in order. ``gpus``: all there are, by the ``instants`` of their
+        releases, the soonest first."""
+        changed = self._changed
+        found = [gpu for gpu in gpus[: bisect_right(instants, instant_ms)] if gpu not in changed]
         return sorted(found + [gpu for gpu, instant in changed.items() if instant <= instant_ms])
 
     def places(self, view: View, kind: int, need: int) -> tuple[Forecast, list[int]]:

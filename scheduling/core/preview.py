@@ -70,7 +70,8 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob, *, over
         place, victims = _placed(scheduler, explainer, queued)
         gpus = gpus_then(scheduler, explainer, queued) if place is None else place
         charged = _charged(scheduler, queued, gpus)
-        before, after = _scores(scheduler, queued, 0), _scores(scheduler, queued, charged)
+        share, level = scheduler.share, queued.level
+        before, after = share.scores(job.owner, level), share.scores(job.owner, level, more=charged)
         return Preview(
             "now" if place is not None else "later",
             gpus=scheduler.inventory.names(gpus),
@@ -104,8 +105,8 @@ def decided(
             reasons=explainer.of_queued(queued),
             alternatives=tuple(explainer.helps(queued, over_nodes=over_nodes)),
             gpu_h=charged / MICRO / 3_600_000,
-            before=_scores(scheduler, queued, 0),
-            after=_scores(scheduler, queued, charged),
+            before=scheduler.share.scores(job.owner, queued.level),
+            after=scheduler.share.scores(job.owner, queued.level, more=charged),
         )
     nominee = scheduler.nominees.get(job.id)
     gpus = scheduler.live[job.id].gpus if nominee is None else nominee.gpus
@@ -117,8 +118,8 @@ def decided(
         gpus=scheduler.inventory.names(gpus),
         victims=_evictions(scheduler, victims, now_ms),
         gpu_h=charged / MICRO / 3_600_000,
-        before=_scores(scheduler, queued, -charged),
-        after=_scores(scheduler, queued, 0),
+        before=scheduler.share.scores(job.owner, queued.level, more=-charged),
+        after=scheduler.share.scores(job.owner, queued.level),
     )
 
 
@@ -126,15 +127,6 @@ def _charged(scheduler: Scheduler, queued: Queued, gpus: list[int]) -> int:
     """Millionths of GPU-ms; without a place in sight no GPU's weight is known: then it counts as 1."""
     weight = scheduler.billing_of(gpus) if gpus else queued.job.request.gpu_count * MICRO
     return weight * queued.duration_ms
-
-
-def _scores(scheduler: Scheduler, queued: Queued, more: int) -> Scores:
-    """The scores of its owner if he used so many millionths of GPU-ms more."""
-    share = scheduler.share
-    share.plan(queued.owner, more)
-    found = share.scores(queued.owner, queued.level)
-    share.plan(queued.owner, -more)
-    return found
 
 
 def _placed(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> tuple[list[int] | None, tuple[Held, ...]]:

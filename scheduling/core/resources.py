@@ -96,11 +96,13 @@ class ResourceRequest:
     @property
     def required_terms(self) -> tuple[AffinityTerm, ...]:
         """The rules that must hold."""
-        return tuple(term for term in self.affinity if term.required)
+        return tuple([term for term in self.affinity if term.required]) if self.affinity else ()
 
     @property
     def preferred_terms(self) -> tuple[AffinityTerm, ...]:
         """The rules that should hold, the weightiest first; equal weights in the order they were given."""
+        if not self.affinity:
+            return ()
         wishes = [term for term in self.affinity if not term.required]
         return tuple(sorted(wishes, key=lambda term: -(term.weight or 1)))
 

@@ -16,6 +16,7 @@ from scheduling.core.view import View
 MAX_VIEWS = 512
 NO_SUCH_MIB = 1 << 62  # more than any GPU has
 MAX_LOG = 4096
+NOTHING_AVOIDED: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 class Pins:
@@ -145,16 +146,24 @@ class Room:
     def as_if_free(self, gpus: list[int]) -> Iterator[None]:
         """For as long as it lasts these GPUs are free and no others. Nothing else may be taken or given meanwhile."""
         free, count = self.free, self.free_count
-        then = self.inventory.cells_of_gpus(gpus)
-        other = [then.get(cell, 0) for cell in range(len(free))]
-        differing = [cell for cell, mask in enumerate(other) if mask != free[cell]]
-        self.log += [(cell, free[cell]) for cell in differing]
-        self.free, self.free_count = other, len(gpus)
+        now = {cell: mask for cell, mask in enumerate(free) if mask} if count else {}
+        then, length = dict.fromkeys(now, 0) | self.inventory.cells_of_gpus(gpus), len(self.log)
+        self._set(then, len(gpus))
         try:
             yield
         finally:
-            self.log += [(cell, other[cell]) for cell in differing]
-            self.free, self.free_count = free, count
+            self._set(dict.fromkeys(then, 0) | now, count)
+            for view in self._views.values():
+                view.back_to(length)
+            del self.log[length:]
+
+    def _set(self, cells: dict[int, int], count: int) -> None:
+        """Just these GPUs of the cells are free, ``count`` in all cells together."""
+        for cell, mask in cells.items():
+            if self.free[cell] != mask:
+                self.log.append((cell, self.free[cell]))
+                self.free[cell] = mask
+        self.free_count = count
 
     def view(self, wanted: Wanted, *, wishes: int = 0, memory: int | None = None) -> View:
         """The view for a request with its first ``wishes`` preferred rules, of GPUs of one ``memory`` class or all."""
@@ -162,7 +171,9 @@ class Room:
         if plain and wanted.view is not None and wanted.room is self and wanted.generation == self.generation:
             return wanted.view
         terms = (*wanted.terms, *wanted.wishes[:wishes])
-        avoided = (tuple(sorted(wanted.avoid_gpus)), tuple(sorted(wanted.avoid_nodes)))
+        avoided = NOTHING_AVOIDED
+        if wanted.avoid_gpus or wanted.avoid_nodes:
+            avoided = (tuple(sorted(wanted.avoid_gpus)), tuple(sorted(wanted.avoid_nodes)))
         key = (self._too_small(wanted), terms, avoided, wanted.confined, memory)
         view = self._views.get(key)
         if view is None:
@@ -179,7 +190,7 @@ class Room:
     def suited_view(self, suited: Suited) -> View:
         """The view of the GPUs that suit by memory and required rules, until ``generation`` changes."""
         place, terms = suited
-        key = (place, terms, ((), ()), None, None)
+        key = (place, terms, NOTHING_AVOIDED, None, None)
         view = self._views.get(key)
         if view is None:
             least = (*self.inventory.memory_sizes, NO_SUCH_MIB)[place]

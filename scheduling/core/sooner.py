@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from scheduling.core.alternatives import (
     Alternative,
     changes_that,
+    is_easier_with_less,
     loosened_neighbours,
     loosened_topology,
     spread,
     usable_s,
 )
-from scheduling.core.between import first_of
-from scheduling.core.bookings import Bookings
+from scheduling.core.between import Starts
 from scheduling.core.estimate import STEP_MS, soonest
-from scheduling.core.first_start import first_start, is_bound
+from scheduling.core.first_start import is_bound, start_between
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.snapshot import WaitingJob
 from scheduling.core.waiting import ENDLESS, Queued
@@ -35,20 +35,19 @@ class Sooner:
     ``start_ms``, its own earliest start (None: it has none), and before its ``start_by``. Whom it may evict does not
     count.
 
-    ``bookings``: what was promised to others before its turn. ``over_nodes``: whether jobs of its kind may lie on
-    several nodes.
+    ``starts``: those between what was promised to others before its turn. ``over_nodes``: whether jobs of its kind may
+    lie on several nodes.
     """
 
     def __init__(
-        self, scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, start_ms: int | None,
+        self, scheduler: Scheduler, cycle: Cycle, starts: Starts, queued: Queued, *, start_ms: int | None,
         over_nodes: bool,
     ) -> None:  # fmt: skip
-        self._scheduler, self._cycle, self._bookings, self._queued = scheduler, cycle, bookings, queued
+        self._scheduler, self._cycle, self._starts, self._queued = scheduler, cycle, starts, queued
         now_ms, self._over_nodes = cycle.now_ms, over_nodes
         self._by_ms = ENDLESS if start_ms is None else start_ms - max(STEP_MS, (start_ms - now_ms) // WORTH)
         if queued.job.start_by_ms is not None:  # a job that could start at the very instant leaves
             self._by_ms = min(self._by_ms, queued.job.start_by_ms - 1)
-        self._starts: dict[WaitingJob, int | None] = {}
 
     def changes(self) -> Iterator[Alternative]:
         """One of each kind, with its start as it is told. Of what is counted it is the largest number that helps."""
@@ -58,29 +57,41 @@ class Sooner:
         limit = self._shorter_s()
         if limit:
             words = f"a time limit of at most {duration_in_words(limit)}"
-            told = self._starts_at(replace(job, remaining_s=limit))
+            told = self._told(replace(job, remaining_s=limit))
             yield Alternative("duration_at_most_s", limit, words, job.request, limit, told)
-        less = changes_that(self._scheduler.room, job.request, self._helps, over_nodes=self._over_nodes)
+        # What rules about groups, and what it avoids, leave to a job may be less where it asks for less.
+        is_easier = not (self._queued.shape.changes_itself or job.is_careful) and is_easier_with_less(job.request)
+        less = changes_that(
+            self._scheduler.room, job.request, self._helps, over_nodes=self._over_nodes,
+            reaches=self._is_in_time if is_easier else None,
+        )  # fmt: skip
         neighbours = ((name, 1, words, changed) for name, words, changed in loosened_neighbours(job.request))
         for name, value, words, changed in (*less, *neighbours):
-            if self._helps(changed):
-                told = self._starts_at(replace(job, request=changed))
+            told = self._told(replace(job, request=changed))
+            if told is not None:
                 yield Alternative(name, value, words, changed, seconds, told)
 
     def _helps(self, changed: ResourceRequest) -> bool:
-        return self._starts_at(replace(self._queued.job, request=changed)) is not None
+        return self._told(replace(self._queued.job, request=changed)) is not None
 
-    def _starts_at(self, job: WaitingJob) -> int | None:
+    def _is_in_time(self, changed: ResourceRequest) -> bool:
+        """Whether it could start soon enough so, now or later."""
+        other = self._described(replace(self._queued.job, request=changed))
+        start = start_between(self._scheduler, self._starts, other, evicts=False)
+        return start is not None and start[0] <= self._by_ms
+
+    def _told(self, job: WaitingJob) -> int | None:
         """When such a job could start, as it is told; None when that is no sooner, or now, or never."""
-        if job not in self._starts:
-            scheduler, found = self._scheduler, None
-            other = scheduler.described(job)
-            self._cycle.refresh(other.shape)
-            start = first_start(scheduler, self._bookings, other, evicts=False)
-            if start is not None and self._cycle.now_ms < start[0] <= self._by_ms:
-                found = start[0] if is_bound(scheduler, other, start[0]) else soonest(start[0])
-            self._starts[job] = found
-        return self._starts[job]
+        other = self._described(job)
+        start = start_between(self._scheduler, self._starts, other, evicts=False)
+        if start is None or not self._cycle.now_ms < start[0] <= self._by_ms:
+            return None
+        return start[0] if is_bound(self._scheduler, other, start[0]) else soonest(start[0])
+
+    def _described(self, job: WaitingJob) -> Queued:
+        other = self._scheduler.described(job)
+        self._cycle.refresh(other.shape)
+        return other
 
     def _shorter_s(self) -> int:
         """The longest time limit, in seconds, with which it starts sooner since it ends before a promise; 0 for none.
@@ -88,23 +99,22 @@ class Sooner:
         A shorter job gets ahead of more of the promises, and of nothing else.
         """
         queued, most = self._queued, 0
-        for count, promise in enumerate(self._bookings.blocking(queued.owner[1])):
-            past = first_of(self._scheduler, self._bookings, queued.owner[1], count)
-            start = first_start(self._scheduler, past, queued, evicts=False)
+        for count, promise in enumerate(self._starts.bookings.blocking(queued.owner[1])):
+            start = start_between(self._scheduler, self._starts, queued, evicts=False, most=count)
             if start is None or start[0] > self._by_ms:
                 break
             limit = usable_s(promise.start_ms - start[0])
-            if most < limit < queued.duration_ms // 1000 and self._starts_at(replace(queued.job, remaining_s=limit)):
+            if most < limit < queued.duration_ms // 1000 and self._told(replace(queued.job, remaining_s=limit)):
                 most = limit
         return most
 
 
 def sooner(
-    scheduler: Scheduler, cycle: Cycle, bookings: Bookings, queued: Queued, *, start_ms: int | None,
+    scheduler: Scheduler, cycle: Cycle, starts: Starts, queued: Queued, *, start_ms: int | None,
     over_nodes: bool = False,
 ) -> Iterator[Alternative]:  # fmt: skip
     """The changes of :class:`Sooner`."""
-    return Sooner(scheduler, cycle, bookings, queued, start_ms=start_ms, over_nodes=over_nodes).changes()
+    return Sooner(scheduler, cycle, starts, queued, start_ms=start_ms, over_nodes=over_nodes).changes()
 
 
 def tried(request: ResourceRequest, *, over_nodes: bool = False) -> tuple[str, ...]:

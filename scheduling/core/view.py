@@ -122,6 +122,12 @@ class View:
         """The log was emptied: start reading it from its beginning."""
         self._position = 0
 
+    def back_to(self, position: int) -> None:
+        """What the log has from there on, which leaves the room as it was, is read: it may go."""
+        if self._position > position:
+            self.sync()
+            self._position = position
+
     def with_nodes(self) -> View:
         """The view, whose counts per node are kept from now on."""
         if self._position != len(self._room.log):

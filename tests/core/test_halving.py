@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.core.halving import ONE_BY_ONE, largest_that
+from scheduling.core.halving import ONE_BY_ONE, largest_by_halves, largest_that
 
 
 @pytest.mark.parametrize("most", [0, 1, 5, ONE_BY_ONE, ONE_BY_ONE + 1, 100])
@@ -21,3 +21,8 @@ def test_few_are_asked_of_many():
 
     assert largest_that(does, 65_536) == 3
     assert len(asked) <= ONE_BY_ONE + 17
+
+
+def test_by_halves_every_limit_is_found():
+    found = [[largest_by_halves(lambda n, limit=limit: n <= limit, most) for limit in range(9)] for most in (0, 1, 8)]
+    assert found == [[min(limit, most) for limit in range(9)] for most in (0, 1, 8)]
