@@ -73,7 +73,8 @@ def _in_place_of(found: Planned) -> dict[str, Any] | None:
         return None
     return {
         "job": instead.job, "name": instead.name, "keeps_place": not instead.new_place,
-        "new_place_because": instead.new_place or None, "held": instead.held,
+        "new_place_because": instead.new_place or None, "begins_anew_because": instead.begins_anew or None,
+        "held": instead.held,
     }  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def submit(
     made: commit.Created | None = None
     if submission is not None:
         original = resolved["replaces"]
-        replaces = Replaces(original.pk, replacing.new_place(original, submission, actor)) if original else None
+        replaces = _replaces(original, submission, resolved, actor)
         columns = {**_columns(submission, resolved, body), **(begins or _goes_on(original, submission, resolved))}
         made = commit.create(
             columns, user_id=actor.user_id, key=body_key, now=now, actor=actor.label, replaces=replaces
@@ -147,11 +147,22 @@ def submit(
     return Accepted(made.job_id, made.fresh) if made.same_body else KeyConflict(made.job_id)
 
 
+def _replaces(
+    original: Any, submission: Submission, resolved: Mapping[str, Any], actor: Actor
+) -> Replaces | None:  # fmt: skip
+    if original is None:
+        return None
+    return Replaces(
+        original.pk, replacing.new_place(original, submission, actor),
+        replacing.begins_anew(original, submission, resolved),
+    )  # fmt: skip
+
+
 def _goes_on(original: Any, submission: Submission, resolved: Mapping[str, Any]) -> dict[str, Any]:
     """The columns with which the retry of an ended job stays one, when it is replaced by the same work."""
     if original is None or original.retry_of_id is None:
         return {}
-    if (original.kind, original.params) != (submission.kind, resolved["params"]):
+    if not replacing.is_same_work(original, submission, resolved):
         return {}
     return {"retry_of_id": original.retry_of_id, **commit.beginning(original)}
 

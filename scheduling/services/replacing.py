@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scheduling.core.fields import shown
@@ -9,6 +10,7 @@ from scheduling.core.lifecycle import LIVE, JobState
 from scheduling.core.naming import is_job_id
 from scheduling.core.resources import Submission
 from scheduling.core.words import duration_in_words
+from scheduling.services.same_work import Work, is_same
 from scheduling.store.commit.replacing import is_replaceable
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
@@ -32,6 +34,21 @@ def find(value: Any, actor: Actor) -> tuple[Any, tuple[dict[str, Any], ...]]:
     if not is_replaceable(row):
         return None, (_too_late(row),)
     return row, ()
+
+
+def is_same_work(row: Any, submission: Submission, resolved: Mapping[str, Any]) -> bool:
+    """Whether the new job, with its ``resolved`` parameters and inputs, goes on with a checkpoint of the row's job."""
+    return is_same(
+        Work(row.kind, row.params, row.spec.get("inputs", ())),
+        Work(submission.kind, resolved["params"], resolved["inputs"]),
+    )
+
+
+def begins_anew(row: Any, submission: Submission, resolved: Mapping[str, Any]) -> str:
+    """Why the new job gives up the checkpoint with which the row's job, a retry, would begin; "" when it does not."""
+    if row.retry_of_id is None or row.resume_id is None or is_same_work(row, submission, resolved):
+        return ""
+    return f"its kind or params are not those of {row.name}, which would go on at step {row.resume_step}"
 
 
 def told(row: Any, submission: Submission, actor: Actor) -> str:

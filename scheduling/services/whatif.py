@@ -53,12 +53,14 @@ class Change:
 class InPlaceOf:
     """The job that would be cancelled for it, and why its place in the queue would not be kept; "" when it would.
 
+    ``begins_anew``: why it would give up that one's checkpoint; "" when it would not.
     ``held``: that job is held, and so this one would be: the plan is of when it is released.
     """
 
     job: str
     name: str
     new_place: str
+    begins_anew: str = ""
     held: bool = False
 
 
@@ -103,13 +105,13 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
         if errors and all(error["code"] in NEVER for error in errors):
             reasons = tuple(_as_reason(error) for error in errors)
             helps = _instead(body, errors, actor, now)
-            instead = _in_place_of(resolved["replaces"], None, actor)
+            instead = _in_place_of(None, resolved, actor)
             return Planned("never", now, reasons=reasons, alternatives=helps, in_place_of=instead)
         return Unplannable(errors)
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
         made = _planned(found, job, here, actor)
-    instead = _in_place_of(resolved["replaces"], submission, actor)
+    instead = _in_place_of(submission, resolved, actor)
     return replace(made, in_place_of=instead, token=_token(body, made, actor, now))
 
 
@@ -126,12 +128,16 @@ def _fate(
     return there.fate(job, kind=submission.kind), job, there
 
 
-def _in_place_of(original: Any, submission: Submission | None, actor: Actor) -> InPlaceOf | None:
+def _in_place_of(submission: Submission | None, resolved: Mapping[str, Any], actor: Actor) -> InPlaceOf | None:
     """The original as the plan tells of it; no ``submission``: what was to replace it would be refused."""
+    original = resolved["replaces"]
     if original is None:
         return None
-    new_place = REFUSED if submission is None else replacing.new_place(original, submission, actor)
-    return InPlaceOf(str(original.pk), original.name, new_place, held=replacing.is_held(original))
+    known_as, held = (str(original.pk), original.name), replacing.is_held(original)
+    if submission is None:
+        return InPlaceOf(*known_as, REFUSED, held=held)
+    new_place = replacing.new_place(original, submission, actor)
+    return InPlaceOf(*known_as, new_place, replacing.begins_anew(original, submission, resolved), held=held)
 
 
 def _instead(

@@ -248,11 +248,9 @@ def _in_place_of(found: Planned) -> str:
     if found.verdict == "never":
         return f"{instead.name} would stay where it is, as nothing is cancelled for a job that is refused."
     held = " It would be held as that job is; what is told here holds once it is released." if instead.held else ""
-    if instead.new_place:
-        return (
-            f"{instead.name} would be cancelled for it, and it would stand at a new place: {instead.new_place}.{held}"
-        )
-    return f"{instead.name} would be cancelled for it, and it would stand at its place in the queue.{held}"
+    place = f"a new place: {instead.new_place}" if instead.new_place else "its place in the queue"
+    anew = f" It would begin anew: {instead.begins_anew}." if instead.begins_anew else ""
+    return f"{instead.name} would be cancelled for it, and it would stand at {place}.{anew}{held}"
 
 
 def _verdict(found: Planned) -> str:

@@ -96,6 +96,7 @@ def test_it_is_planned_at_the_place_and_submitted_with_the_token(waits):
         "name": "first",
         "keeps_place": True,
         "new_place_because": None,
+        "begins_anew_because": None,
         "held": False,
     }
     assert (found["verdict"], Job.objects.count()) == ("now", 1)
@@ -113,7 +114,14 @@ def test_a_plan_of_what_would_never_start_names_the_job_that_it_would_leave_alon
     w, old = waits
     found = w.alice.post("jobs/plan/", w.body(replaces=old, gpu_count=4000)).json()
     because = "it would be refused, so that nothing is cancelled"
-    told = {"job": old, "name": "first", "keeps_place": False, "new_place_because": because, "held": False}
+    told = {
+        "job": old,
+        "name": "first",
+        "keeps_place": False,
+        "new_place_because": because,
+        "begins_anew_because": None,
+        "held": False,
+    }
     assert (found["verdict"], found["replaces"]) == ("never", told)
 
 

@@ -9,7 +9,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from scheduling.models import Event, Job, Nomination
-from scheduling.services import jobs, replacing, tick
+from scheduling.services import jobs, replacing, tick, whatif
 from scheduling.services.jobs import Accepted, KeyConflict, Refused
 from scheduling.store import load
 from scheduling.store.clock import to_ms
@@ -162,12 +162,37 @@ def retry():
     return lab, run, jobs.retry(run.job, lab.who["alice"], b.later(10)).job_id
 
 
+def anew(retry, **params):
+    """The body of a merge in the place of the retry, and what its plan and its timeline say of beginning anew."""
+    lab, _, again = retry
+    body = b.merge_body(lab.models, replaces=str(again), gpu_count=1, nvlink_required=False, params=params)
+    planned = whatif.plan(body, lab.who["alice"], b.later(19))
+    new = Job.objects.get(pk=b.submitted(lab.who["alice"], body, now=b.later(20)))
+    words = Event.objects.get(type="submitted", object_id=str(new.pk)).message
+    return new, planned.in_place_of.begins_anew, words.partition("begins anew: ")[2]
+
+
 @pytest.mark.parametrize(("t", "goes_on"), [(0.5, True), (0.25, False)])
 def test_a_retry_that_is_replaced_by_the_same_work_goes_on_with_its_checkpoint(retry, t, goes_on):
-    lab, run, again = retry
-    body = b.merge_body(lab.models, replaces=str(again), gpu_count=1, nvlink_required=False, params={"t": t})
-    new = Job.objects.get(pk=b.submitted(lab.who["alice"], body, now=b.later(20)))
-    assert (str(new.retry_of_id) == run.job, new.resume_id is not None, new.resume_step == 3) == (goes_on,) * 3
+    new, planned, told = anew(retry, t=t)
+    again = Job.objects.get(pk=retry[2])
+    why = f"its kind or params are not those of {again.name}, which would go on at step 3"
+    assert (str(new.retry_of_id) == retry[1].job, new.resume_id is not None, new.resume_step == 3) == (goes_on,) * 3
+    assert (planned, told) == (("", "") if goes_on else (why, why))
+
+
+@pytest.mark.parametrize("called", [("a", "b"), ("a", None), (None, "b")])
+def test_models_by_name_or_by_id_are_the_same_work(retry, called):
+    lab, run, _ = retry
+    models = [name or model for name, model in zip(called, lab.models, strict=True)]
+    new, planned, told = anew(retry, models=models)
+    assert (str(new.retry_of_id), new.resume_step, planned, told) == (run.job, 3, "", "")
+
+
+def test_other_models_are_other_work(retry):
+    lab, _, _ = retry
+    new, planned, _ = anew(retry, models=list(reversed(lab.models)))
+    assert (new.retry_of_id, new.resume_id, planned != "") == (None, None, True)
 
 
 # ---------------------------------------------------------------- refusals

@@ -46,6 +46,9 @@ class InPlaceOfShape(serializers.Serializer[Any]):
     name = serializers.CharField()
     keeps_place = serializers.BooleanField(help_text="Whether the plan is for that job's own place in the queue.")
     new_place_because = serializers.CharField(allow_null=True, help_text="Why not; null when it keeps the place.")
+    begins_anew_because = serializers.CharField(
+        allow_null=True, help_text="Why it would not go on where that job, a retry, would; null when nothing is lost."
+    )
     held = serializers.BooleanField(
         help_text="That job is held, and so this one would be: the plan is for when it is released."
     )

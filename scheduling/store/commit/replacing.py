@@ -16,10 +16,12 @@ REPLACEABLE = (JobState.QUEUED, JobState.HELD)
 
 @dataclass(frozen=True, slots=True)
 class Replaces:
-    """Which job gives way, and why its place in the queue can't be kept, in words; "" when it is."""
+    """Which job gives way, why its place in the queue can't be kept, in words, and why the new one does not begin where
+    that one would; "" when it is kept, and when it does."""
 
     job_id: UUID
     new_place: str = ""
+    begins_anew: str = ""
 
 
 class Told(NamedTuple):
@@ -62,6 +64,8 @@ def give_way(original: Job, wanted: Replaces, to: Job, now: datetime, *, actor: 
     words = f"; it takes the place of {name} in the queue"
     if wanted.new_place:
         words = f"; it replaces {name}, at a new place in the queue: {wanted.new_place}"
+    if wanted.begins_anew:
+        words += f"; it begins anew: {wanted.begins_anew}"
     since = None if wanted.new_place else original.submitted_at.isoformat()
     return Told(words, {"replaces": str(original.pk), "since": since}, held)
 
