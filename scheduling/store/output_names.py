@@ -22,4 +22,7 @@ def output_name(job: Job, name: str, *, alone: bool) -> str:
 
 def artifact_name(job: Job | None, name: str, kind: str) -> str:
     """The name of the artifact itself that was uploaded, of this kind, under ``name``."""
-    return name if job is None or kind != "model" or job.kind == PROGRAM else job.name
+    if job is None:
+        return name
+    named_by_the_job = name == UNNAMED if job.kind == PROGRAM else kind == "model"
+    return job.name if named_by_the_job else name

@@ -37,7 +37,7 @@ def test_so_is_each_of_several():
 
 
 def test_what_a_program_left_and_did_not_name_is_called_what_the_job_is_called():
-    assert outputs("output", kind="output") == [("train", "output")]
+    assert outputs("output", kind="output") == [("train", "train")]
 
 
 def test_the_result_of_a_built_in_kind_is_called_what_the_job_is_called():
