@@ -181,6 +181,8 @@ class Report(TypedDict, total=False):
     """A message about one attempt. ``n`` numbers it within one request, so that its answer can be matched.
 
     ``type`` and what goes with it:
+    ``stopping`` {why, had_s, ago_s}: the node itself asked it to stop (``drain`` or ``time_limit``), ``ago_s`` before
+    this was sent, and kills it ``had_s`` after that;
     ``ready`` {port}: this part of an attempt on several nodes could start; ``port`` is rank 0's, 0 on the others;
     ``started`` {pid}; ``progress`` {step, total, unit, rate?}; ``metric`` {step, name, value};
     ``logs`` {offset, text} (offset and the answer's ``next`` count UTF-8 bytes);
@@ -189,9 +191,10 @@ class Report(TypedDict, total=False):
     (``over``: nothing more is moved; ``whole``: all of it came; ``step``: of a checkpoint, 0 where it has none;
     ``begun``: a number that no other transfer of this part of the attempt has);
     ``events_unread`` {lines, first}: so many lines of its events file were not understood;
-    ``finished`` {outcome, exit_code, error, artifacts, checkpoint, step (of the checkpoint), why, detail, gpus_clean,
-    gpus_held}: ``gpus_clean`` is sent, false, only when its GPUs are not free; ``gpus_held`` then says whether it is
-    memory alone that is held on them (true), or there is a process that could not be killed.
+    ``finished`` {outcome, exit_code, error, artifacts, checkpoint, step (of the checkpoint), why, detail, asked_s,
+    had_s, gpus_clean, gpus_held}: ``asked_s`` is how long before its end it was asked to stop, and ``had_s`` how long
+    it was given (both may be absent); ``gpus_clean`` is sent, false, only when its GPUs are not free; ``gpus_held``
+    says whether it is memory alone that is held on them (true), or there is a process that could not be killed.
     """
 
     n: int
@@ -216,6 +219,9 @@ class Report(TypedDict, total=False):
     error: str
     why: str | None
     detail: str
+    ago_s: float
+    asked_s: float
+    had_s: float
     gpus_clean: bool
     gpus_held: bool
     what: str

@@ -104,7 +104,7 @@ def foretold(job: dict[str, Any], now: datetime) -> dict[str, Any]:
     if found is None:
         return not_foretold(job)
     start = None if found.start is None else asdict(found.start)
-    helps = _changes(whatif.changes(found.alternatives, as_of))
+    helps = _changes(whatif.changes(found.alternatives, as_of, asked=found.asked))
     return {
         **job, "as_of": as_of, "reasons": list(found.reasons), "estimated_start": start, "alternatives": helps,
     }  # fmt: skip

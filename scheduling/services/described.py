@@ -73,3 +73,10 @@ def whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or not 0 <= value < 2**62:
         raise ValueError(f"{shown(value)} is not a whole number from 0")
     return int(value)
+
+
+def seconds(value: Any) -> float:
+    """The value as a span of time in seconds; ValueError for what is none, or longer than thirty years."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 10**9:
+        raise ValueError(f"{shown(value)} is not a number of seconds from 0 to {10**9}")
+    return float(value)

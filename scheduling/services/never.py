@@ -11,7 +11,7 @@ from scheduling.core.halving import largest_that
 from scheduling.core.request import Submission
 from scheduling.core.units import gb, parse_memory
 from scheduling.core.words import gpus_in_words, nodes_in_words
-from scheduling.services import jobs
+from scheduling.services import given_up, jobs
 from scheduling.store.queries.access import Actor
 
 _LEVELS = ("required_level", "max_wait_for_level")
@@ -100,7 +100,19 @@ def _tried(
     if fields.get("node_count") == 1:  # one place, for which no level can be asked
         fields = {**fields, **{name: None for name in _LEVELS if body.get(name) is not None}}
     submission, resolved, _ = jobs.check({**body, **fields}, actor, now)
-    return None if submission is None else Changed(words, fields, submission, resolved["replaces"])
+    if submission is None:
+        return None
+    lost = [name for name in _LEVELS if "node_count" in fields and name in fields]
+    if "nvlink_required" in fields and body.get("nvlink_exclusive"):
+        lost.append("nvlink_exclusive")
+    whole = given_up.whole(words, asked=_in_all(body), gpus=submission.request.gpu_count, lost=lost)
+    return Changed(whole, fields, submission, resolved["replaces"])
+
+
+def _in_all(body: Mapping[str, Any]) -> int | None:
+    """How many GPUs the body asks for; None where it does not say."""
+    gpus, nodes, each = (_whole(body.get(name)) for name in ("gpu_count", "node_count", "gpus_per_node"))
+    return gpus or ((nodes or 1) * each if each else None)
 
 
 def _told(error: Mapping[str, Any]) -> bool:

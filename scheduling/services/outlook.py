@@ -18,6 +18,7 @@ from scheduling.core.leaving import held_for, once_saved, unsaved
 from scheduling.core.plan import Plan, Reason
 from scheduling.core.preview import Preview, decided, preview
 from scheduling.core.reclaim import take_back
+from scheduling.core.resources import ResourceRequest
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import Snapshot, WaitingJob
 from scheduling.core.sooner import tried
@@ -54,6 +55,7 @@ class Foretold:
     it waits as seen at the same instant, without the ids of other jobs. ``beside``: the group of which a job must still
     run there then, "" when the start depends on none. ``tried``: the kinds of change that were tried, in words.
     ``guarded_after_s``: how long it must have waited to hold a reservation whatever its rank; None where nothing does.
+    ``asked``: its request, of which the alternatives are changes; None where there are none.
     ``if_saved``: so many jobs hold its GPUs that run on unless they save by then, and only if they do does it start.
     """
 
@@ -68,6 +70,7 @@ class Foretold:
     tried: tuple[str, ...] = ()
     guarded_after_s: float | None = None
     if_saved: int = 0
+    asked: ResourceRequest | None = None
 
 
 class Outlook:
@@ -124,21 +127,22 @@ class Outlook:
             job = scheduler.sleeping[job_id]
             seen = preview(scheduler, self.explainer, job, over_nodes=over_nodes)
             kinds = tried(job.request, over_nodes=over_nodes)
-            return Foretold(self.start_of(seen, job), alternatives=seen.alternatives, tried=kinds)
+            return Foretold(self.start_of(seen, job), alternatives=seen.alternatives, tried=kinds, asked=job.request)
         queued = scheduler.waiting.by_id.get(job_id)
         if queued is None:
             return None
         changes = tuple(self.explainer.helps(queued, over_nodes=over_nodes))
-        kinds = tried(queued.job.request, over_nodes=over_nodes)
+        request = queued.job.request
+        kinds = tried(request, over_nodes=over_nodes)
         found = estimate(scheduler, self.explainer, queued)
         if found is None:
-            return Foretold(None, alternatives=changes, tried=kinds)
+            return Foretold(None, alternatives=changes, tried=kinds, asked=request)
         nodes, holders = self._place(queued)
-        near = queued.job.request.near
+        near = request.near
         beside = near.group if near is not None and near.group != queued.job.group else ""
         return Foretold(
             self.estimated(found), found.rank, found.promised, changes, nodes, holders, beside=beside, tried=kinds,
-            guarded_after_s=self._guarded_after_s(),
+            guarded_after_s=self._guarded_after_s(), asked=request,
         )  # fmt: skip
 
     def _guarded_after_s(self) -> float | None:

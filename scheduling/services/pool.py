@@ -16,11 +16,11 @@ from django.conf import settings
 from django.db import transaction
 
 from scheduling.core.lifecycle import NodeEvent
+from scheduling.core.naming import forbidden_in
 from scheduling.core.reclaim import MASS_SILENCE, SILENT_SHARE_OF_LEASE
 from scheduling.core.units import parse_duration
-from scheduling.core.unusable import broken
 from scheduling.services import artifacts, described, health, notify
-from scheduling.services.described import whole
+from scheduling.services.described import seconds, whole
 from scheduling.store import load, load_pool, record, seed, transfers
 from scheduling.store.commit import drains, nodes, parts
 from scheduling.store.commit.attempts import WHY, End
@@ -222,18 +222,27 @@ def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: date
     elif kind == "checkpoint":
         ((_, saved),) = artifacts.committed(attempt.pk, [str(message["artifact"])])
         parts.checkpointed(part, saved, whole(message.get("step", 0)), now=now)
-    elif kind == "checkpoint_refused":
-        parts.checkpoint_refused(part, str(message["error"]), now=now)
+    elif kind in ("stopping", "checkpoint_refused", "events_unread"):
+        _on_the_timeline(part, kind, message, now)
     elif kind == "transfer":
         transfers.told(part, _moved(message), over=bool(message.get("over")), whole=_whole(message), now=now)
-    elif kind == "events_unread":
-        parts.events_unread(part, whole(message["lines"]), str(message["first"]), now=now)
     elif kind == "finished":
         if _finished(attempt.pk, attempt.epoch, node, message, now) == Outcome.FAILED:
             health.failed(attempt.pk, now)
     else:
         return {"ok": False, "code": "bad_report", "message": f"unknown report type {kind[:40]!r}"}
     return {}
+
+
+def _on_the_timeline(part: parts.Part, kind: str, message: Mapping[str, Any], now: datetime) -> None:
+    """What a node says for people alone: nothing but the job's timeline changes."""
+    if kind == "stopping":
+        asked_at = now - timedelta(seconds=seconds(message["ago_s"]))
+        parts.stopping(part, str(message["why"]), asked_at=asked_at, had_s=seconds(message["had_s"]), now=now)
+    elif kind == "checkpoint_refused":
+        parts.checkpoint_refused(part, str(message["error"]), now=now)
+    else:
+        parts.events_unread(part, whole(message["lines"]), str(message["first"]), now=now)
 
 
 def _moved(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,13 +291,18 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         checkpoint_step=whole(message.get("step", 0)) if checkpoint else 0,
         avoid_nodes=[node] if outcome is Outcome.LOST and str(message["outcome"]) == "LOST" else [],
         avoid_gpus=ground.gpus,
-        data={"manner": str(message.get("detail") or "")[:500].replace("\x00", "")},
+        data={"manner": str(message.get("detail") or "")[:500].replace("\x00", ""), **_its_time(message)},
     )
     ended = parts.end_part(attempt, epoch, node, how, now=now, actor=f"node {node}", policy=load.policy_of())
     if ended is None:
         return ""
     notify.ring(ended.ring)
     return ended.outcome
+
+
+def _its_time(message: Mapping[str, Any]) -> dict[str, float]:
+    """How long before its end it was asked to stop and how long it was given, as far as its node says so."""
+    return {name: seconds(message[name]) for name in ("asked_s", "had_s") if message.get(name) is not None}
 
 
 def _uuid(text: str) -> UUID | None:
@@ -303,21 +317,25 @@ def deadline_s(value: Any) -> int | None:
     if value is None:
         return None
     try:
-        seconds = parse_duration(value, "deadline")
+        wanted = parse_duration(value, "deadline")
     except ValueError as wrong:
         raise ValueError(f"{wrong}; {DEADLINE_MAX_S} s (30d) at most") from wrong
-    if seconds > DEADLINE_MAX_S:
+    if wanted > DEADLINE_MAX_S:
         raise ValueError(f"deadline may be {DEADLINE_MAX_S} s (30d) at most; leave it out to let every job end")
-    return seconds
+    return wanted
 
 
 def reason_of(value: Any) -> str:
     """Why a node is closed, as an operator says it, in one line; "" for None. ValueError says what may be given."""
     if value is None:
         return ""
-    if not isinstance(value, str) or broken(value) or len(value.strip()) > REASON_MAX:
+    if not isinstance(value, str) or len(value.strip()) > REASON_MAX:
         raise ValueError(f"reason must be a text of {REASON_MAX} characters at most, without NUL; shorten or omit it")
-    return " ".join(value.split())
+    reason = " ".join(value.split())
+    bad = forbidden_in(reason)
+    if bad is not None:
+        raise ValueError(f"reason may not hold the control character U+{ord(bad):04X}; remove it")
+    return reason
 
 
 def operate(

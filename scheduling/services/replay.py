@@ -56,10 +56,10 @@ def replay(body: Mapping[str, Any], actor: Actor, now: datetime) -> dict[str, An
     Every job runs for what is left of its ``max_duration``, and no other comes.
     """
     present = load.snapshot(now)
-    change = change_of(body, present, actor, now)
-    if isinstance(change, Unplayable):
-        return change
-    change, whose_place = change
+    asked = change_of(body, present, actor, now)
+    if isinstance(asked, Unplayable):
+        return asked
+    change, whose_place = asked
     if not _ONE_AT_A_TIME.acquire(blocking=False):
         return Busy()
     try:

@@ -16,9 +16,9 @@ from scheduling.core.instants import as_instant
 from scheduling.core.plan import Reason, Score, Scores
 from scheduling.core.policy import Policy
 from scheduling.core.preview import Preview, preview
-from scheduling.core.resources import Submission
+from scheduling.core.resources import ResourceRequest, Submission
 from scheduling.core.snapshot import WaitingJob
-from scheduling.services import jobs, never, outlook, replacing
+from scheduling.services import given_up, jobs, never, outlook, replacing
 from scheduling.services.outlook import Foretold, Outlook, Span
 from scheduling.services.reasons import JOB_NUMBERS, plain
 from scheduling.store.clock import from_ms, to_ms
@@ -170,10 +170,13 @@ def foretell(job_id: str, now: datetime, *, kind: str = "") -> Foretold | None:
         return seen.foretell(job_id, kind=kind)
 
 
-def changes(found: Iterable[Alternative], as_of: datetime) -> tuple[Change, ...]:
-    """Alternatives as fields of a request; each was tried, and starts at once or when it says."""
+def changes(
+    found: Iterable[Alternative], as_of: datetime, *, asked: ResourceRequest | None
+) -> tuple[Change, ...]:  # fmt: skip
+    """Alternatives to what was ``asked`` as fields of a request; each was tried, and starts at once or when it says.
+    The words tell all that it gives up."""
     return tuple(
-        Change(each.words, as_of if each.starts_ms is None else max(as_of, from_ms(each.starts_ms)),
+        Change(_whole(each, asked), as_of if each.starts_ms is None else max(as_of, from_ms(each.starts_ms)),
                _fields(each))
         for each in found
     )  # fmt: skip
@@ -186,19 +189,31 @@ ALONE = {"node_count": None, "gpus_per_node": None}
 _LEVELS = {"required_level": "required_level", "max_wait_for_level": "max_wait_for_level_s"}
 
 
+def _whole(each: Alternative, asked: ResourceRequest | None) -> str:
+    """The change in words, with what these leave out of it."""
+    fewer = each.name in ("gpus_at_most", "nodes_at_most", "less_on_fewer_nodes")
+    lost = [name for name, value in _fields(each).items() if name in _LEVELS and value is None] if fewer else []
+    if each.name == "without_nvlink" and asked is not None and asked.nvlink_exclusive:
+        lost.append("nvlink_exclusive")
+    return given_up.whole(each.words, asked=asked.gpu_count if asked else None, gpus=each.request.gpu_count, lost=lost)
+
+
 def _fields(each: Alternative) -> dict[str, Any]:
     request = each.request
     nodes: dict[str, Any] = {
         "gpu_count": request.gpu_count, "node_count": request.node_count, "gpus_per_node": request.gpus_per_node,
     }  # fmt: skip
+    alone = dict[str, Any](ALONE)
     if not request.is_gang:  # one node is one place: there is nothing to hold out for, nor a level to be had
-        nodes |= {name: None for name, said in _LEVELS.items() if getattr(request, said) is not None}
+        needless = {name: None for name, said in _LEVELS.items() if getattr(request, said) is not None}
+        nodes, alone = nodes | needless, alone | needless
     found: dict[str, dict[str, Any]] = {
         "duration_at_most_s": {"max_duration": each.duration_s},
-        "gpus_at_most": nodes if request.is_gang else {"gpu_count": request.gpu_count, **ALONE},
+        "gpus_at_most": nodes if request.is_gang else {"gpu_count": request.gpu_count, **alone},
         "nodes_at_most": nodes,
         "less_on_fewer_nodes": nodes,
-        "spread": {"gpu_count": request.gpu_count, **ALONE, "allow_span": True},
+        # A job of one node may have said a level that means nothing there; over any nodes there is none.
+        "spread": {"gpu_count": request.gpu_count, **ALONE, "allow_span": True, **dict.fromkeys(_LEVELS)},
         "memory_at_most_mib": {"gpu_memory_min": f"{request.gpu_memory_min_mib}MiB"},
         "without_exclusive": {"nvlink_exclusive": False},
         "without_nvlink": {"nvlink_required": False, "nvlink_exclusive": False},
@@ -260,7 +275,7 @@ def _planned(found: Preview, job: WaitingJob, seen: Outlook, actor: Actor) -> Pl
         gpu_hours=round(found.gpu_h, 6),
         share=_effect(found.before, found.after),
         reasons=_told(found.reasons, actor),
-        alternatives=changes(found.alternatives, seen.as_of),
+        alternatives=changes(found.alternatives, seen.as_of, asked=job.request),
         fate=_sha256(json.dumps([verdict, sorted(each.job for each in found.victims)])),
     )
 

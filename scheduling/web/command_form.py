@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-from scheduling.web import form_fields, where_when
+from scheduling.web import form_fields, kept_lines, where_when
 from scheduling.web.command_words import LINE, READINGS, SH, as_typed, program_faults, words
 from scheduling.web.form_fields import SHARED, by_right_names, fields_of, placed, rest_of, text_of, with_rest
 from scheduling.web.people_words import label
@@ -21,7 +21,9 @@ BY_LINE = tuple(PAIRS)  # each line of them is a thing of its own: what is wrong
 PARAMS = ("files", "cwd", "nproc", "preempt_signal", "checkpoint_exit_code", "done_file", "exit_zero_after_signal",
           "limit_notice_s")  # fmt: skip
 WHOLE = ("nproc", "checkpoint_exit_code", "limit_notice_s")
-TEXTS = (*FIELDS, "program", *PAIRS, *PARAMS, *where_when.TEXTS)
+TEXTS = (
+    *FIELDS, "program", *PAIRS, *PARAMS, *where_when.TEXTS, *(text for name in PAIRS for text in kept_lines.names(name))
+)  # fmt: skip
 HOW_IT_ENDS = PARAMS[3:]
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "script": ("A script on 1 GPU", {"program": "python train.py", "gpu_count": "1"}),
@@ -78,9 +80,12 @@ def again(body: Mapping[str, Any]) -> Values:
     texts |= exactly
     by_shell = isinstance(params.get("shell"), str)
     texts["program"] = params["shell"] if by_shell else as_typed(params.get("argv"))
-    typed = [name for name in PAIRS if _can_be_lines(params.get(name))]
+    typed = [name for name in PAIRS if isinstance(params.get(name), Mapping)]
     for name in typed:
-        texts[name] = "\n".join(f"{key}={value}" for key, value in params[name].items())
+        lines = {key: value for key, value in params[name].items() if _can_be_a_line(name, key, value)}
+        texts[name] = "\n".join(f"{key}={value}" for key, value in lines.items())
+        kept = {key: value for key, value in params[name].items() if key not in lines}
+        texts[name + kept_lines.MORE] = kept_lines.as_text(kept)
     return Values(
         texts, nvlink_required=body.get("nvlink_required") is True, torchrun=params.get("torchrun") is True,
         reads=SH if by_shell else LINE,
@@ -88,10 +93,13 @@ def again(body: Mapping[str, Any]) -> Values:
     )  # fmt: skip
 
 
-def _can_be_lines(given: Any) -> bool:
-    """Whether these names and texts are read back from lines as they are."""
-    pairs = given.items() if isinstance(given, Mapping) else [(None, None)]
-    return all(isinstance(value, str) and "\n" not in value and "=" not in str(name) for name, value in pairs)
+def _can_be_a_line(field: str, name: str, value: Any) -> bool:
+    """Whether the name and its text are read back from a line as they are."""
+    if not isinstance(value, str) or not name or "\r" in name + value:
+        return False
+    if field != "env" and value != value.strip():
+        return False
+    return list(_pairs(f"{name}={value}")) == [(name, "=", value)]
 
 
 def faults(values: Values) -> tuple[dict[str, str], ...]:
@@ -127,8 +135,9 @@ def body_of(values: Values) -> dict[str, Any]:
     params |= {name: _whole(texts[name]) if name in WHOLE else texts[name] for name in PARAMS if texts.get(name)}
     for name in PAIRS:
         pairs = {key: value for key, given, value in _pairs(values.texts.get(name, "")) if given and key}
-        if pairs:
-            params[name] = pairs if name == "env" else {key: value.strip() for key, value in pairs.items()}
+        typed = pairs if name == "env" else {key: value.strip() for key, value in pairs.items()}
+        if both := {**kept_lines.pairs(values.texts, name), **typed}:
+            params[name] = both
     if values.torchrun:
         params["torchrun"] = True
     body = {**fields_of(values.texts, FIELDS), **where_when.body_of(values.texts)}

@@ -9,14 +9,15 @@ from typing import Any
 
 from django.http import QueryDict
 
-from scheduling.core.fields import ALIASES
+from scheduling.core.fields import ALIASES, as_whole
 from scheduling.web.job_words import asked
 from scheduling.web.people_words import said
 
 SHARED = (
     "name", "project", "queue", "priority", "gpu_count", "gpu_memory_min", "max_duration", "purpose", "retries",
 )  # fmt: skip
-ELSEWHERE = {"gpus_per_node": "gpu_count"}
+EACH = "gpus_per_node"
+ELSEWHERE = {EACH: "gpu_count"}
 # What a job's parameters say when nobody has asked for anything else.
 UNSAID = {"seed": 0, "normalize": True}
 MAX_REST = 50_000
@@ -29,8 +30,21 @@ def fields_of(texts: Mapping[str, str], names: Iterable[str] = SHARED) -> dict[s
 
 
 def by_right_names(body: Mapping[str, Any]) -> dict[str, Any]:
-    """An earlier job's body with every field under its own name, those that say nothing left out."""
-    return {ALIASES.get(name, name): value for name, value in body.items() if value is not None}
+    """An earlier job's body with every field under its own name, those that say nothing left out, and its GPUs as the
+    forms have them: in all, and on how many nodes, from which it follows how many each node gives."""
+    return _with_gpus_in_all({ALIASES.get(name, name): value for name, value in body.items() if value is not None})
+
+
+def _with_gpus_in_all(body: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of which one can't be read stay as they are, for the check to name."""
+    read = {name: as_whole(body[name]) for name in ("gpu_count", "node_count", EACH) if name in body}
+    counts = {name: value for name, value in read.items() if isinstance(value, int) and value > 0}
+    each = counts.get(EACH)
+    if each is None or len(counts) < len(read):
+        return body
+    nodes = counts.get("node_count") or max(1, counts.get("gpu_count", each) // each)
+    kept = {name: value for name, value in body.items() if name != EACH}
+    return {"gpu_count": nodes * each, **kept, "node_count": nodes}
 
 
 def text_of(value: Any) -> str:
@@ -49,14 +63,16 @@ def rest_of(body: Mapping[str, Any], fields: Collection[str], params: Collection
 
 def posted_rest(form: QueryDict) -> dict[str, Any]:
     """The rest as the form sent it back; nothing when its reader wants it left out or it is none of ours."""
-    text = form.get("rest", "")
-    if form.get("drop_rest") == "on" or not text or len(text) > MAX_REST:
-        return {}
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    found = None if form.get("drop_rest") == "on" else loaded(form.get("rest", ""))
     return found if isinstance(found, dict) else {}
+
+
+def loaded(text: str) -> Any:
+    """What a form sends along as JSON; None for what is none of ours."""
+    try:
+        return json.loads(text) if 0 < len(text) <= MAX_REST else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def with_rest(body: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from scheduling.services.replacing import FIELD
 from scheduling.web.people_words import label
 
 _UNPREEMPTIBLE = (
@@ -29,6 +30,10 @@ def in_form(error: Mapping[str, Any], rest: Mapping[str, Any]) -> str:
             f"{counts['gpus']} GPUs can't be shared out over {counts['nodes']} nodes with as many on each: ask for "
             f"{counts['product']} GPUs, or for another number of nodes, or leave Nodes empty"
         )
+    if code == "needs_nvlink":
+        message = message.replace("must be true", "must be ticked")
+    if field == FIELD:
+        message = message.replace(f"submit it without {FIELD}", f"untick {label(FIELD)}")
     message = _PART.sub(lambda found: f"the {_PARTS[found[2]]} of {label(found[1])}", message)
     message = f"{label('with')}{message[4:]}" if message.startswith("with ") else message
     return message[:1].upper() + message[1:] if field.startswith(("with", "anti_affinity")) else message

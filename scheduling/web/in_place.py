@@ -22,11 +22,12 @@ COPIED = "copy_of"
 @dataclass(frozen=True, slots=True)
 class InPlace:
     """The job that the form was opened to change, "" for none, and whether this one is to take its place. ``copied``:
-    the job that this one is a copy of, "" for none."""
+    the job that this one is a copy of, "" for none. ``unknown``: the address names a job that the actor knows not."""
 
     job: str = ""
     wanted: bool = False
     copied: str = ""
+    unknown: bool = False
 
     @property
     def body(self) -> dict[str, Any]:
@@ -41,10 +42,12 @@ def _as_id(value: Any) -> str:
 
 def of_address(query: Mapping[str, str], body: Mapping[str, Any], actor: Actor) -> InPlace:
     """As a link opens the form, or a refused body had it; the box is ticked. A job that has started, or been replaced,
-    since its page was read has no box any more."""
+    since its page was read has no box any more, and one that the actor knows not never had."""
     job, copied = _as_id(query.get(FIELD) or body.get(FIELD)), _as_id(query.get("from"))
     _, wrong = replacing.find(job, actor)
-    if wrong and wrong[0]["code"] != replacing.UNKNOWN:
+    if wrong and wrong[0]["code"] == replacing.UNKNOWN:
+        return InPlace(copied=copied, unknown=True)
+    if wrong:
         return InPlace(copied=job)
     return InPlace(job, wanted=bool(job), copied=copied)
 

@@ -38,7 +38,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
     one = shown(found, moment, names=names)
     timeline = queries.events(row)
     refused, sent = one["state"] == JobState.REJECTED, {k: v for k, v in row.spec.items() if k != "inputs"}
-    runs = [_run(a, moment) for a in queries.attempts(row)]
+    runs = [_run(a, JobState(found["state"]), moment) for a in queries.attempts(row)]
     context = {
         "seq": seq,
         "windows_are": windows.fingerprint(moment),
@@ -104,12 +104,19 @@ def retry(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
 _DONE = {"hold": "held", "release": "released", "cancel": "cancelled", "force": "cancelled by force"}
 
 
+def _live(job: JobState, *, started: bool) -> JobState:
+    if job in (JobState.PREEMPTING, JobState.CANCELLING):
+        return job
+    return JobState.RUNNING if started else JobState.DISPATCHING
+
+
 def _asked(actor: Actor, job_id: str) -> list[dict[str, str]]:
     names = {m["id"]: m["name"] for m in pages.models_to_merge(actor)}
     return asked(verbs.body_again(job_id, actor) or {"params": {}}, names)
 
 
-def _run(attempt: dict[str, Any], now: Any) -> dict[str, Any]:
+def _run(attempt: dict[str, Any], job: JobState, now: Any) -> dict[str, Any]:
+    """An attempt as the page shows it: a live one that is asked to stop says so, as its job does."""
     began, ended = attempt["started_at"], attempt["ended_at"]
     ran = duration(((ended or now) - began).total_seconds()) if began else ""
     gpus: dict[str, list[int]] = {}
@@ -120,7 +127,8 @@ def _run(attempt: dict[str, Any], now: Any) -> dict[str, Any]:
     return {
         **attempt,
         "ran": ran,
-        "called": "left by itself" if left else "",
+        "state": attempt["outcome"] or _live(job, started=began is not None),
+        "called": "left by itself" if left else "asked to leave" if not ended and job is JobState.PREEMPTING else "",
         "parts": on_nodes,
         "lost_line": lost_line(attempt["lost"], len(attempt["gpus"])),
     }

@@ -34,7 +34,7 @@ JOBS = ("first", "held_for", "victim")  # numbers that are ids of jobs
 WORDS = {
     "need": "needs", "best_domain": "nearest", "best_free": "free there", "short": "missing",
     "first": "the first of them", "need_nodes": "nodes needed",
-    "ready_nodes": "nodes ready", "short_nodes": "nodes missing",
+    "ready_nodes": "nodes ready", "short_nodes": "nodes missing", "deadline": "kept until",
 }  # fmt: skip
 
 

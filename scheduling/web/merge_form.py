@@ -8,6 +8,7 @@ from typing import Any
 
 from django.http import QueryDict
 
+from scheduling.core.fields import as_whole
 from scheduling.web import form_fields, where_when
 from scheduling.web.form_fields import SHARED, by_right_names, fields_of, number, placed, rest_of, text_of, with_rest
 
@@ -80,6 +81,8 @@ def again(body: Mapping[str, Any]) -> Values:
     params = body.get("params", {})
     flat = {**body, **{name: params.get(name) for name in PARAMS}}
     exactly, covered = where_when.again(body)
+    if as_whole(body.get("node_count")) == 1:  # as every merge
+        covered = (*covered, "node_count")
     return Values(
         {name: text_of(flat.get(name)) for name in (*SHARED, *PARAMS)} | exactly,
         models=_listed(params.get("models")),

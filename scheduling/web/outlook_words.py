@@ -11,11 +11,13 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from scheduling.core.words import duration_in_words
+from scheduling.services.given_up import says_more
 from scheduling.services.outlook import Foretold, Span
 from scheduling.services.replacing import FIELD
 from scheduling.services.whatif import Change, Planned, changes
 from scheduling.store.clock import from_ms
 from scheduling.web.job_words import cause
+from scheduling.web.people_words import GIVEN_UP, parts, said
 from scheduling.web.wording import amount, gpu_hours, limit
 
 # Below this a range is one instant to a reader.
@@ -67,7 +69,7 @@ def foretold(
         "left": "has" if len(found.in_the_way) == 1 else "have",
         "known": [{"id": each, "name": names[each]} for each in found.in_the_way if each in names],
         "unknown": sum(1 for each in found.in_the_way if each not in names),
-        "helps": [_help(each, as_of, again=again) for each in changes(found.alternatives, as_of)],
+        "helps": [_help(each, as_of, again=again) for each in changes(found.alternatives, as_of, asked=found.asked)],
         "nothing": _nothing(found),
     }
 
@@ -180,7 +182,9 @@ def _help(each: Change, as_of: datetime, *, again: Mapping[str, str] | None = No
     leads = "Change it so" if again and FIELD in again else "Submit it so beside this one"
     wait = each.starts_at - as_of
     start = f"in {_minutes(wait)} at the soonest" if wait > timedelta() else "now"
-    return {"sentence": f"{_upper(_with(each.change))} it would start {start}.", "link": link, "leads": leads}
+    change = said(each.change, GIVEN_UP)
+    sentence = f"{_upper(_with(change))}{',' if says_more(change) else ''} it would start {start}."
+    return {"sentence": sentence, "parts": list(parts(sentence)), "link": link, "leads": leads}
 
 
 def _by_nodes(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,15 +43,13 @@ OF_COMMAND = {
     "exit_zero_after_signal": "Exit code 0 after the signal",
     "limit_notice_s": "Notice of its time limit",
 }
-# The same inside of a sentence, where it isn't the label in small letters.
-INSIDE = {
-    "nvlink_required": "the need for NVLink",
+# Inside of a sentence, where a label would be no noun.
+INSIDE = {"replaces": "taking a place"}
+# What a job is to do without, such as one that is to lie on fewer nodes.
+GIVEN_UP = {
     "nvlink_exclusive": "the wish for a whole NVLink group",
     "required_level": "the need for one rack or NVLink group",
-    "allow_span": "spreading over nodes",
     "max_wait_for_level": "the time to hold out",
-    "out_dtype": "the type it is stored as",
-    "replaces": "taking a place",
 }
 _PLAIN = {"with"}  # also a word of every language
 _NAMES = "|".join(sorted((name for name in LABELS if name not in _PLAIN), key=len, reverse=True))
@@ -60,9 +58,14 @@ _SECONDS = re.compile(r"\b([0-9]{1,12}) seconds\b")
 _INSTANT = re.compile(rf"\b(\d\d?) ({'|'.join(MONTHS)}) (\d{{4}}), (\d\d):(\d\d)(?::(\d\d))? UTC")
 
 
-def said(message: str) -> str:
-    """A sentence that names fields and seconds as REST does, as the pages say it."""
-    named = _NAMED.sub(lambda found: _called(found[1], first=found.start() == 0), message)
+def said(message: str, inside: Mapping[str, str] = INSIDE) -> str:
+    """A sentence that names fields and seconds as REST does, as the pages say it: a field by its label, but by
+    ``inside`` where it doesn't begin the sentence."""
+
+    def called(found: re.Match[str]) -> str:
+        return (inside.get(found[1]) if found.start() else None) or LABELS[found[1]]
+
+    named = _NAMED.sub(called, message)
     return _SECONDS.sub(lambda found: duration_in_words(int(found[1])), named)
 
 
@@ -73,13 +76,6 @@ def label(field: str) -> str:
         return label(part)
     name = LABELS.get(whole) or OF_COMMAND.get(whole, whole.replace("_", " ").capitalize() if len(whole) > 1 else whole)
     return f"{name}, {part.replace('.', ' ').replace('_', ' ')}" if part else name
-
-
-def _called(field: str, *, first: bool) -> str:
-    name = LABELS[field]
-    if first:
-        return name
-    return INSIDE.get(field) or (name if name.startswith("GPU") else name[:1].lower() + name[1:])
 
 
 def parts(message: str) -> Iterator[dict[str, Any]]:

@@ -6,16 +6,24 @@ The writing is that of label selectors, which those who know clusters know.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from scheduling.web.asked_words import OPERATORS
 from scheduling.web.form_fields import number
 
 LIKE = "rack_id=r1,r2 or network_bandwidth_gbps>100"
 _OPS = {"=": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
 _SIGNS = {op: sign for sign, op in _OPS.items()}
-_RULE = re.compile(r"(?P<not>!?)\s*(?P<key>[^=!<>*,\s]+)\s*(?:(?P<sign>!=|=|>|<)\s*(?P<values>[^*]*?))?")
+_RULE = re.compile(r"(?P<not>!?)\s*(?P<key>[^=!<>*,\s]+)\s*(?:(?P<sign>!=|=|>|<)(?!\s*[=<>])\s*(?P<values>[^*]*?))?")
+_FOREIGN = re.compile(
+    r"(?P<key>[^=!<>*,\s]+)\s*(?P<sign>>=|=>|<=|=<|<>|!==|===?)\s*(?P<value>[^=<>*]+?)\s*(?P<weight>\*\s*[0-9]{1,9})?"
+)
+_EQUAL = {"==": "=", "===": "=", "!==": "!=", "<>": "!="}
+_WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+MAX_MEANT = 60
 _WISH = re.compile(r"(?P<rule>.*?)\s*\*\s*(?P<weight>[0-9]{1,9})")
 
 
@@ -33,18 +41,50 @@ def unread(text: str, *, wishes: bool) -> Iterator[str]:
     """A sentence about each line that can't be read."""
     for place, line in numbered(text):
         if _read(line, wishes=wishes) is None:
-            yield f"line {place} is not a rule: write it like {LIKE}, not {line[:60]!r}"
+            yield f"line {place} is not a rule: {_meant(line) or f'write it like {LIKE}, not {line[:60]!r}'}"
 
 
-def lines_of(rules: Any, *, wishes: bool) -> str | None:
-    """The rules as they are typed; None when there is one that lines can't say."""
+def _meant(line: str) -> str:
+    """What to write for a line whose sign is one of other languages; "" for any other line."""
+    found = _FOREIGN.fullmatch(line)
+    if found is None or len(line) > MAX_MEANT:
+        return ""
+    key, sign, value = found["key"], found["sign"], found["value"]
+    weight = f" {found['weight']}" if found["weight"] else ""
+    if sign in _EQUAL:
+        return f"write {key}{_EQUAL[sign]}{value}{weight}, there is no {sign} here"
+    step, to = (-1, "more") if ">" in sign else (1, "less")
+    plain = ">" if ">" in sign else "<"
+    if not _WHOLE.fullmatch(value):
+        return f"write {key}{plain} and a number, there is no {sign} here"
+    return f"write {key}{plain}{int(value) + step}{weight} for {value} or {to}, there is no {sign} here"
+
+
+def lines_of(rules: list[Any], *, wishes: bool) -> tuple[str, list[Any]]:
+    """The rules as they are typed, and those that no line can say."""
     lines: list[str] = []
-    for rule in rules if isinstance(rules, list) else [None]:
+    kept: list[Any] = []
+    for rule in rules:
         line = _written(rule)
-        if rule is None or line is None or _read(line, wishes=wishes) != _plain(rule):
-            return None
-        lines.append(line)
-    return "\n".join(lines)
+        if line is None or _read(line, wishes=wishes) != _plain(rule):
+            kept.append(rule)
+        else:
+            lines.append(line)
+    return "\n".join(lines), kept
+
+
+def in_words(rule: Any) -> str:
+    """A rule that no line can say, its texts in quotes so that a space or comma in them is seen."""
+    said = {name: value for name, value in rule.items() if value is not None} if isinstance(rule, Mapping) else {}
+    op, values = OPERATORS.get(str(said.get("op"))), said.get("values", [])
+    if (
+        op is None
+        or not isinstance(values, list)
+        or not {"key", "op"} <= set(said) <= {"key", "op", "values", "weight"}
+    ):
+        return json.dumps(rule, ensure_ascii=False)
+    key, *quoted = (json.dumps(text, ensure_ascii=False) for text in (said["key"], *values))
+    return " ".join(filter(None, [key, op, " or ".join(quoted), f"*{said['weight']}" if "weight" in said else ""]))
 
 
 def _read(line: str, *, wishes: bool) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ CAUSES = {
     "preempt": "preempted for jobs of higher priority",
     "health": "on GPUs that failed",
     "drain": "on nodes that were emptied",
-    "lost": "on nodes that were lost",
+    "lost": "on nodes that failed or whose keeper did",
 }
 
 

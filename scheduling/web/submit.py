@@ -19,7 +19,7 @@ from scheduling.services.jobs import Accepted, KeyConflict
 from scheduling.services.whatif import Planned
 from scheduling.store.queries import known, pages, pool
 from scheduling.store.queries.access import Actor
-from scheduling.web import command_form, in_place, merge_form, rule_lines, where_when
+from scheduling.web import command_form, in_place, kept_lines, merge_form, rule_lines, where_when
 from scheduling.web.access import posted, signed_in
 from scheduling.web.command_words import READINGS
 from scheduling.web.form_fields import rest_rows
@@ -133,6 +133,8 @@ def _form(
         "rest_rows": rest_rows(values.rest),
         "key": key or str(uuid4()),
         "sent_before": sent_before,
+        "kept": kept_lines.shown(values.texts),
+        "unknown_place": instead.unknown,
         "in_place": in_place.shown(instead, actor),
         "copied": in_place.left_as_it_is(instead, actor),
         "here": ADDRESSES[kind],

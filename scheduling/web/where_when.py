@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scheduling.web import form_words, rule_lines
+from scheduling.web import form_words, kept_lines, rule_lines
 from scheduling.web.form_fields import fields_of, text_of
 from scheduling.web.people_words import label
 
@@ -15,7 +15,10 @@ SWITCHES = ("nvlink_exclusive", "allow_span")
 NEVER = "unpreemptible"  # the field ``preemptible``, asked the other way round, so that an empty form says nothing
 RULES = {"must_run": "required", "should_run": "preferred"}
 BESIDE = {"beside": "with", "apart": "anti_affinity"}
-TEXTS = (*PLAIN, *SWITCHES, NEVER, *RULES, *BESIDE, *(f"{name}_level" for name in BESIDE))
+TEXTS = (
+    *PLAIN, *SWITCHES, NEVER, *RULES, *BESIDE, *(f"{name}_level" for name in BESIDE),
+    *(text for name in RULES for text in kept_lines.names(name)),
+)  # fmt: skip
 LEVELS = {"node": "one node", "nvlink_group": "one NVLink group", "rack": "one rack"}
 RUNGS = {name: LEVELS[name] for name in ("nvlink_group", "rack")}
 NODE = "node"
@@ -36,7 +39,8 @@ def body_of(texts: Mapping[str, str]) -> dict[str, Any]:
     if texts.get(NEVER):
         body["preemptible"] = False
     rules = {
-        part: rule_lines.rules_of(texts.get(name, ""), wishes=name == "should_run") for name, part in RULES.items()
+        part: [*rule_lines.rules_of(texts.get(name, ""), wishes=name == "should_run"), *kept_lines.rules(texts, name)]
+        for name, part in RULES.items()
     }
     if any(rules.values()):
         body["affinity"] = {part: found for part, found in rules.items() if found}
@@ -74,12 +78,17 @@ def again(body: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def _rules(affinity: Any) -> dict[str, str] | None:
-    """The rules as lines; None when lines can't say them."""
+    """The rules as lines, and beside them those that no line can say; None for what is not two lists of rules."""
     if not isinstance(affinity, Mapping) or not set(affinity) <= set(RULES.values()):
         return None
-    lines = {name: rule_lines.lines_of(affinity.get(part) or [], wishes=name == "should_run")
-             for name, part in RULES.items()}  # fmt: skip
-    return {name: text for name, text in lines.items() if text is not None} if None not in lines.values() else None
+    texts: dict[str, str] = {}
+    for name, part in RULES.items():
+        rules = affinity.get(part) or []
+        if not isinstance(rules, list):
+            return None
+        texts[name], kept = rule_lines.lines_of(rules, wishes=name == "should_run")
+        texts[name + kept_lines.MORE] = kept_lines.as_text(kept)
+    return texts
 
 
 def place(name: str) -> str:
@@ -102,7 +111,7 @@ def in_words(error: Mapping[str, Any], values: Any) -> str:
     def told(found: re.Match[str]) -> str:
         if found[1] is None:
             return "this field"
-        line = f"line {lines[int(found[1])]}" if int(found[1]) < len(lines) else "a rule"
+        line = f"line {lines[int(found[1])]}" if int(found[1]) < len(lines) else "a kept rule"
         return f"the {found[2]} of {line}" if found[2] else line
 
     message = re.sub(rf"^({'|'.join(_SIGNS)})\b", lambda found: _SIGNS[found[1]], _PATH.sub(told, message))

@@ -14,7 +14,8 @@ export function localise(root = document) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
     if (Number.isNaN(moment.valueOf())) continue;
-    const since = ago((now - moment) / 1000);
+    // What is expected is never past: a start whose time has come is now, until the page hears more.
+    const since = "due" in time.dataset && moment < now ? "now" : ago((now - moment) / 1000);
     const text = "ago" in time.dataset ? since : `${absolute(moment)} (${since})`;
     if (time.textContent !== text) time.textContent = text;
     time.title = moment.toLocaleString(undefined, FULL);

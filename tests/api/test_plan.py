@@ -122,6 +122,19 @@ def test_a_waiting_job_tells_why_when_and_what_would_help():
     ]
 
 
+def test_a_waiting_gang_and_its_plan_tell_in_the_same_words_what_a_change_gives_up():
+    w = world()
+    b.node("n2")
+    b.running(w.who["alice"], w.models, gpu_count=4)
+    body = b.command_body(gpu_count=8, node_count=2, required_level="rack")
+    planned = w.alice.post("jobs/plan/", body).json()["alternatives"]
+    waiting_job = w.alice.get(f"jobs/{b.submitted(w.who['alice'], body)}/").json()["alternatives"]
+    told = [
+        [change["change"] for change in found if change["fields"].get("node_count")] for found in (planned, waiting_job)
+    ]
+    assert told == [["at most 1 node, so 4 GPUs instead of 8, and without required_level"]] * 2
+
+
 def test_reasons_and_estimate_tell_the_same_instant(monkeypatch):
     # The answer is of 12:20:01, and a job that no pass has seen yet will have the free GPUs for an hour.
     w = world()

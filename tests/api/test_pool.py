@@ -47,12 +47,17 @@ def test_a_cordon_takes_a_reason_and_the_newest_one_counts():
     assert said == ["cordon by admin: new fans", "cordon by admin: new fans", "cordon by admin: a new board"]
 
 
-@pytest.mark.parametrize("reason", ["x" * 121, 7, ["x"], "a\x00b"])
+@pytest.mark.parametrize("reason", ["x" * 121, 7, ["x"], "a\x00b", "new\u202e fans", "a\x1b[31mb", "\u2066a"])
 @pytest.mark.parametrize("verb", ["cordon", "drain"])
 def test_a_reason_that_is_no_short_text_is_refused_and_nothing_changes(verb: str, reason):
     w = world()
     answer = problem(w.caller("admin").post(f"pool/nodes/n1/{verb}/", {"reason": reason}), 422)
     assert ("reason" in str(answer), Node.objects.get().state) == (True, "READY")
+
+
+def test_what_turns_the_text_around_it_is_named_in_the_refusal():
+    answer = world().caller("admin").post("pool/nodes/n1/cordon/", {"reason": "new\u202e fans"})
+    assert "reason may not hold the control character U+202E; remove it" in answer.content.decode()
 
 
 def test_a_return_takes_none():

@@ -76,8 +76,17 @@ def test_a_failing_gpu_is_named():
 
 def test_the_node_that_has_left_it_is_named():
     made = leaving(why="peer")
-    Attempt.objects.get(pk=made.victim.attempt).nodes.update(ended_at=b.later(101), outcome="LOST")
-    assert reasons(made.victim.job)[0]["message"].startswith("Asked to leave its GPUs: node n1 has left it (LOST). ")
+    Attempt.objects.get(pk=made.victim.attempt).nodes.update(ended_at=b.later(101), outcome="FAILED")
+    assert reasons(made.victim.job)[0]["message"].startswith("Asked to leave its GPUs: node n1 has left it (FAILED). ")
+
+
+def test_of_a_lost_part_it_says_why_since_that_need_not_be_the_node():
+    made, why = leaving(why="peer"), "its keeper hung for 5 s, so the agent ended it"
+    parts = Attempt.objects.get(pk=made.victim.attempt).nodes
+    parts.update(ended_at=b.later(101), outcome="LOST", end={"outcome": "LOST", "error": why})
+    assert reasons(made.victim.job)[0]["message"].startswith(
+        f"Asked to leave its GPUs: its part on node n1 was lost ({why}). "
+    )
 
 
 def test_a_job_that_runs_says_nothing():
@@ -118,10 +127,36 @@ def test_one_whose_checkpoint_is_on_its_way_says_so():
     assert reasons(made.victim.job)[0]["message"].endswith(with_stop)
 
 
-def test_one_that_may_not_be_stopped_unsaved_is_told_that_it_runs_on():
+def test_one_that_may_not_be_stopped_unsaved_is_told_that_it_runs_on_and_of_no_loss():
     made = leaving()
     Queue.objects.update(never_without_checkpoint=True)
-    assert message_of(made).startswith(f"It has until {BY} to save; if it has not saved by then, it runs on. ")
+    assert message_of(made) == (
+        f"It has until {BY} to save; if it has not saved by then, it runs on. It has not said yet that it saved. "
+        "It has no checkpoint."
+    )
+
+
+def test_one_that_has_lost_a_node_is_stopped_though_its_queue_spares_its_jobs():
+    made = leaving()
+    Queue.objects.update(never_without_checkpoint=True)
+    Attempt.objects.get(pk=made.victim.attempt).nodes.update(ended_at=b.later(101), outcome="LOST")
+    assert message_of(made) == UNSAVED
+
+
+def test_one_that_is_killed_is_told_that_and_what_it_loses():
+    made = leaving(why="health", action="kill")
+    (reason,) = reasons(made.victim.job)
+    assert reason["message"] == (
+        "Asked to leave its GPUs: a GPU is failing. It is being stopped at once. It has no checkpoint: it loses all "
+        f"its work since it started on {instant_in_words(to_ms(b.NOON))}."
+    )
+    assert reason["numbers"] == {"why": "health"}
+
+
+def test_one_that_is_killed_after_it_has_saved_loses_nothing():
+    made = leaving(action="kill")
+    saved(made, 110)
+    assert message_of(made) == "It has saved step 40 since, and is being stopped at once."
 
 
 def test_an_operators_drain_stops_that_one_too():

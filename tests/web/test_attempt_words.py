@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from scheduling.services import pool
+from scheduling.services import jobs, pool
 from scheduling.store import load
 from scheduling.store.queries import jobs as queries
 from scheduling.web.job_words import at_stake, sentence, shown
 from tests import builders as b
+from tests.services.test_eviction import World
 from tests.web.pages import browser, text
 
 pytestmark = pytest.mark.django_db
@@ -131,3 +134,24 @@ def test_each_attempt_leads_to_its_log(wrote):
 @pytest.mark.parametrize("wanted", ["3", "x"])
 def test_an_attempt_that_is_not_there_is_not_found(wrote, wanted):
     assert browser().get(f"/jobs/{wrote.job}/?attempt={wanted}").status_code == 404
+
+
+def attempt_line(job: str) -> str:
+    """The first line of the newest attempt on the job's page, without its markup."""
+    line = text(browser().get(f"/jobs/{job}/")).partition('<div class="attempt">')[2].partition("</p>")[0]
+    return " ".join(re.sub("<[^>]*>", " ", line).split())
+
+
+def test_a_live_attempt_of_a_job_that_is_asked_to_leave_says_so():
+    made = World()
+    assert attempt_line(made.victim.job).startswith("Attempt 1 running")
+    made.evicted()
+    assert attempt_line(made.victim.job).startswith("Attempt 1 asked to leave")
+
+
+def test_a_live_attempt_of_a_job_that_is_cancelled_says_so_and_one_that_ended_says_how(again):
+    assert attempt_line(again.job).startswith("Attempt 2 running")
+    jobs.cancel(again.job, b.people()["alice"], b.later(110))
+    assert attempt_line(again.job).startswith("Attempt 2 cancelling")
+    b.finished(again, "CANCELLED", exit_code=143, why="cancel", now=b.later(111))
+    assert attempt_line(again.job).startswith("Attempt 2 cancelled")

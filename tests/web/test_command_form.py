@@ -11,7 +11,7 @@ from scheduling.models import Job, Node
 from scheduling.services import jobs
 from scheduling.web import command_form, command_words
 from tests import builders as b
-from tests.web.pages import beside, browser, text
+from tests.web.pages import beside, browser, form, text
 
 pytestmark = pytest.mark.django_db
 FORM = "/jobs/new/command/"
@@ -197,20 +197,12 @@ def test_a_copied_job_asks_for_the_same_though_the_form_has_no_field_for_all_of_
     assert (again, command_form.faults(values)) == (asked, ())
 
 
-def test_a_clone_opens_in_the_form_of_its_kind_and_shows_what_that_has_no_field_for(lab):
+def test_a_clone_opens_in_the_form_of_its_kind(lab):
     job = b.submitted(lab.who["alice"], FULL)
     response = browser().get(f"/jobs/new/?from={job}&gpu_count=1")
     assert response["Location"] == f"{FORM}?from={job}&gpu_count=1"
     html = text(browser().get(response["Location"]))
     assert 'name="gpu_count" value="1"' in html
-    assert "<dt>Rules of placement</dt>" in html
-    rest = entities.unescape(re.search(r'name="rest" value="([^"]*)"', html).group(1))
-    client = browser()
-    client.post(FORM, typed(rest=rest))
-    client.post(FORM, typed(rest=rest, drop_rest="on", key="2" * 36))
-    assert [bool(rules) for rules in Job.objects.order_by("submitted_at").values_list("affinity", flat=True)] == [
-        True, True, False,
-    ]  # fmt: skip
 
 
 def test_what_the_form_has_no_field_for_is_refused_at_the_top(lab):
@@ -250,7 +242,12 @@ def test_a_merge_keeps_what_its_form_has_no_field_for_too(lab):
     job = b.submitted(lab.who["alice"], b.merge_body(lab.models, retries=1, params={"seed": 7}))
     html = text(browser().get(f"/jobs/new/?from={job}"))
     rest = entities.unescape(re.search(r'name="rest" value="([^"]*)"', html).group(1))
-    assert rest == '{"params": {"seed": 7}}'
+    assert ("<dt>Seed</dt><dd>7</dd>" in html, rest) == (True, '{"params": {"seed": 7}}')
+    client = browser()
+    for key, drop in (("1" * 36, {}), ("2" * 36, {"drop_rest": "on"})):
+        client.post("/jobs/new/", {**form(lab.models), "key": key, "rest": rest, **drop})
+    seeds = [params.get("seed") for params in Job.objects.order_by("submitted_at").values_list("params", flat=True)]
+    assert seeds == [7, 7, 0]
 
 
 def test_the_working_files_offered_are_not_other_jobs_checkpoints(lab):

@@ -13,6 +13,7 @@ from tests.web.pages import beside, browser, form, text
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_outlook")]
 
+NOBODYS = "There is no job that you may replace under the id that was given: this one would take nobody's place."
 BOX = re.compile(r'name="replaces" value="([^"]*)">.*?<input type="checkbox" name="in_place" (checked|)[ >]', re.S)
 
 
@@ -153,7 +154,7 @@ def test_a_job_that_has_started_meanwhile_is_told_beside_the_box(world):
     response = browser().post("/jobs/new/", form(models, replaces=job, in_place="on"))
     told = beside(text(response), "replaces")
     assert (response.status_code, f"job {job} has started: cancel it first" in told) == (422, True)
-    assert "submit it without taking a place to have it beside what there is" in told
+    assert "untick In place of to have it beside what there is" in told
 
 
 def test_a_refused_one_is_mended_with_the_box(world):
@@ -168,11 +169,18 @@ def test_an_address_that_names_no_job_opens_the_form_without_the_box(world, give
     assert box(text(browser().get("/jobs/new/", {"from": job, "replaces": given}))) is None
 
 
-def test_a_job_of_another_project_is_not_named_in_the_box(world):
+def test_a_job_of_another_project_has_no_box_as_if_it_were_none(world):
     who, _, job = world
     theirs = b.submitted(who["bob"], b.command_body(project="beta", name="secret"))
     html = text(browser().get("/jobs/new/", {"from": job, "replaces": theirs}))
-    assert ("secret" in html, box(html)) == (False, (theirs, True))
+    assert ("secret" in html, box(html), NOBODYS in html) == (False, None, True)
+
+
+def test_an_id_that_no_job_has_is_offered_no_place_and_said_to_have_none(world):
+    _, _, job = world
+    html = text(browser().get("/jobs/new/", {"from": job, "replaces": "6f1c2d9e-0000-4000-8000-000000000000"}))
+    assert ("6f1c2d9e" in html, box(html), NOBODYS in html) == (False, None, True)
+    assert "keeps waiting beside this one" in html
 
 
 @pytest.mark.parametrize(("limit", "says"), [

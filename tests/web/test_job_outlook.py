@@ -107,9 +107,23 @@ def test_a_later_latest_start_and_several_nodes_are_filled_in(world):
     assert 'name="allow_span" checked' in html
 
 
+def test_the_page_says_how_many_gpus_a_change_leaves_and_what_else_it_gives_up(world):
+    b.node("n2")
+    b.running(world["alice"], world["models"], gpu_count=4)
+    body = b.command_body(gpu_count=8, node_count=2, required_level="rack", max_wait_for_level="1h")
+    html = page(b.submitted(world["alice"], body))
+    assert (
+        "With at most 1 node, so 4 GPUs instead of 8, and without the need for one rack or NVLink group and the time "
+        "to hold out, it would start now."
+    ) in html
+
+
 def test_a_job_that_would_leave_is_offered_a_later_latest_start(world):
     html = page(waits(world, start_by="2026-03-02T12:30:00Z"))
-    assert "With a latest start of 2 Mar 2026, 13:01 UTC or later it would start in 1h at the soonest." in html
+    assert (
+        'With a latest start of <time datetime="2026-03-02T13:01:00+00:00" class="when">2 Mar 2026, 13:01 UTC</time> '
+        "or later it would start in 1h at the soonest."
+    ) in html
     assert "start_by=2026-03-02T13%3A01%3A00Z" in html
     assert "reservation" not in html
 

@@ -95,7 +95,11 @@ LOST = {"attempt": 1, "cause": "lost", "work_s": 60.0, "resume_s": 20.0, "gpu_ho
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({}, "Lost 1 min of work and 20 s of resuming on 1 GPU (1.3 GPU-minutes), on nodes that were lost; "),
+        (
+            {},
+            "Lost 1 min of work and 20 s of resuming on 1 GPU (1.3 GPU-minutes), on nodes that failed or whose keeper "
+            "did; ",
+        ),
         ({"work_s": 0.0}, "Lost 20 s of resuming on 1 GPU"),
         ({"ran": False, "resume_s": 0.0}, "Lost 1 min of getting ready, without running, on 1 GPU ("),
         ({"cause": "preempt", "in_vain": True}, "for jobs of higher priority, in vain: the GPUs were not taken then; "),

@@ -13,8 +13,9 @@ from scheduling.web.people_words import label, parts, said
     ("message", "words"),
     [
         ("max_duration may be at most 7200 seconds", "Time limit may be at most 2 h"),
-        ("ask for at most 4, or leave nvlink_required out", "ask for at most 4, or leave the need for NVLink out"),
+        ("ask for at most 4, or leave nvlink_required out", "ask for at most 4, or leave NVLink required out"),
         ("gpu_count must be a whole number", "GPUs must be a whole number"),
+        ("ask without max_duration", "ask without Time limit"),
         ("so gpu_count is too large", "so GPUs is too large"),
         ("there is no field 'gpu_count'", "there is no field 'gpu_count'"),
         ("node In n0", "node In n0"),

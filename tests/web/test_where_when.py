@@ -72,6 +72,26 @@ def test_a_line_that_is_no_rule_is_named_by_its_number(lab, line):
 
 
 @pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("slots>=3", "write slots>2 for 3 or more, there is no >= here"),
+        ("slots =< 3", "write slots<4 for 3 or less, there is no =< here"),
+        ("slots>=1.5", "write slots> and a number, there is no >= here"),
+        ("node==a1", "write node=a1, there is no == here"),
+        ("node !== a1,a2", "write node!=a1,a2, there is no !== here"),
+    ],
+)
+def test_a_sign_of_other_languages_is_told_as_it_is_written_here(lab, line, meant):
+    page = text(browser().post("/jobs/new/", form(lab.models, must_run=line)))
+    assert f"line 1 is not a rule: {meant}<" in entities.unescape(beside(page, "must_run"))
+
+
+def test_a_wish_with_such_a_sign_keeps_its_weight_in_what_is_meant():
+    (fault,) = where_when.faults({"should_run": "node==a1 *5"})
+    assert fault["message"] == "Should run where: line 1 is not a rule: write node=a1 *5, there is no == here"
+
+
+@pytest.mark.parametrize(
     ("field", "lines", "told"),
     [
         ("must_run", "ssd\nnetwork_bandwidth_gbps>fast", "> needs exactly one number in the values of line 2"),
@@ -93,8 +113,18 @@ def test_a_rule_that_is_refused_is_told_with_its_line(lab, field, lines, told):
     ("given", "field", "told"),
     [
         ({"unpreemptible": "on"}, "unpreemptible", "which an admin can give; untick Never preempted<"),
-        ({"beside": "g", "apart": "g"}, "apart", "Run beside wants a node where group g runs, keep away from a node"),
+        ({"beside": "g", "apart": "g"}, "apart", "Run beside wants a node where group g runs, Keep away from a node"),
         ({"beside": "a/b"}, "beside", "The group of Run beside "),
+        (
+            {"nvlink_exclusive": "on", "nvlink_required": ""},
+            "nvlink_exclusive",
+            "so NVLink required must be ticked with it",
+        ),
+        (
+            {"allow_span": "on", "max_wait_for_level": "9m", "nvlink_required": ""},
+            "allow_span",
+            "which How long to hold out for it contradicts",
+        ),
         ({"apart": "a/b"}, "apart", "The group of Keep away from "),
     ],
 )
@@ -140,9 +170,10 @@ def test_each_is_refused_beside_its_own_field(lab, given, field):
     ],
 )
 def test_a_rule_that_no_line_can_say_is_sent_along_as_it_is(rule):
-    texts, covered = where_when.again({"affinity": {"required": [rule]}})
-    assert "must_run" not in texts
-    assert "affinity" not in covered
+    affinity = {"required": [{"key": "node", "op": "In", "values": ["a1"]}, rule]}
+    texts, covered = where_when.again({"affinity": affinity})
+    assert (texts["must_run"], "affinity" in covered) == ("node=a1", True)
+    assert where_when.body_of(texts) == {"affinity": affinity}
 
 
 def test_a_change_that_would_help_opens_the_form_with_it(lab):

@@ -35,7 +35,7 @@ from workers.agent.outcome import DISK_QUOTA, Ending, Facts
 from workers.agent.phase import ALIVE, MOVING, WIRE, Phase
 from workers.agent.release import Release
 from workers.agent.statedir import Ref
-from workers.agent.telling import with_report
+from workers.agent.telling import is_urgent, stopping, with_report
 from workers.agent.time_limit import limits
 from workers.agent.unread import report_of
 from workers.agent.upload_limit import UploadLimit, given_up, upload_until
@@ -146,6 +146,8 @@ class Held:
         if self.phase in (Phase.CLAIMING, Phase.PREPARING, Phase.READY):
             outcome = {"cancel": Outcome.CANCELLED, "lost": Outcome.LOST, "time_limit": Outcome.TIMED_OUT}.get(why)
             return [Abort(self.ref), *self.finish(Ending(outcome or Outcome.PREEMPTED, "not started"))]
+        for report in stopping(self.stop):
+            self.add(report)
         return [AskStop(self.ref, self.stop)]
 
     def spare(self) -> list[Command]:
@@ -258,7 +260,8 @@ class Held:
         return [*notes, *self._judge(self.exited)]
 
     def _judge(self, event: Exited) -> list[Command]:
-        self.ending = verdict(event, launch=self.launch, stop=self.stop, spared=self.spared, over=self.over)
+        how = verdict(event, launch=self.launch, stop=self.stop, spared=self.spared, over=self.over)
+        self.ending, self.stop = how
         self.closing = self.saving and (self.ending.checkpoint or self.ending.outcome in _MAY_RESUME)
         return [] if self.closing else self._close(self.ending, event.facts)
 
@@ -371,10 +374,7 @@ class Held:
     @property
     def urgent(self) -> bool:
         """Whether something waits that should be told at once."""
-        return any(
-            r["type"] in ("ready", "started", "finished") or (r["type"] == "logs" and self.phase not in ALIVE)
-            for r in self.queue
-        )
+        return is_urgent(self.queue, alive=self.phase in ALIVE)
 
     def answered(self, report: dict[str, Any], answer: Answer) -> list[Command]:
         """The server has taken or refused ``report``; a stale one ends the attempt, the final one closes it."""

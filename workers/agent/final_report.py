@@ -27,11 +27,22 @@ def final_report(
         "why": None if ending.outcome in _BY_ITSELF else why, "detail": ending.detail[:500],
         "step": (exited.facts.last_step if exited is not None else None) or 0,
     }  # fmt: skip
+    if end is not None and stop is not None and ending.outcome not in _BY_ITSELF:
+        report |= _its_time(end, stop)
     if end is not None and not end.clean:
         report["gpus_clean"] = False
         report["gpus_held"] = bool(end.left)  # memory comes free without a reboot, and a test sees when
         report["detail"] = _why_not_free(end)
     return report
+
+
+def _its_time(end: Exit, stop: StopAsked) -> dict[str, float]:
+    """How long before its end it was asked to stop, and how long it was given; what was given is not known here where
+    the server says when that is over."""
+    if end.at < stop.at:  # nobody saw its end, or it is of another boot
+        return {}
+    told = {"asked_s": round(end.at - stop.at, 3)}
+    return told if stop.kill_at is None else {**told, "had_s": round(max(0.0, stop.kill_at - stop.at), 3)}
 
 
 def _why_not_free(end: Exit) -> str:

@@ -23,7 +23,7 @@ from workers.agent import proctable
 from workers.agent.cgroup import Cgroups, JobCgroup
 from workers.agent.confined import Birth, CannotLimit
 from workers.agent.leftovers import GUARD_KILL_S, KILL_POLL_S, kill, marker_of, swept
-from workers.agent.pulse import beat
+from workers.agent.pulse import beat, why_it_ended
 from workers.agent.spawn import CannotRun, ExecSpec, become_subreaper
 from workers.agent.statedir import StateDir, boot_id, boottime, open_bell, read_json, ring, write_json
 
@@ -365,8 +365,10 @@ class Keeper:
 
     def sweep(self) -> None:
         """No process of a keeper before this one is left, and each attempt that ran under it is marked lost."""
+        why = why_it_ended(self.state)
         for lost in swept(self.state, boot=self.boot, cgroups=self.cgroups, clock=self.clock):
             alive = sorted(lost.alive)
             self.log("lost", job=lost.directory.name, killed=sorted(lost.killed), survivors=alive)
-            status = {"cause": "keeper", "error": "the keeper that ran it died", "clean": not alive}
+            status = {"cause": "keeper", "error": why, "clean": not alive}
             self._write_status(lost.directory, {**status, "survivors": alive})
+        self.state.keeper_ended.unlink(missing_ok=True)

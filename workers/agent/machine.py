@@ -19,6 +19,7 @@ from workers.agent.outcome import Ending
 from workers.agent.phase import LEASED, Phase
 from workers.agent.refusals import Refusals
 from workers.agent.statedir import Ref
+from workers.agent.telling import as_told
 from workers.protocol import Answer, Desired, Outcome, Timings
 
 MAX_REPORTS = 400
@@ -133,10 +134,8 @@ class Machine:
         return commands
 
     def _leave(self, now: float) -> list[m.Command]:
-        if not self.draining:
-            return []
         done = not self.attempts and self.flight is None and self.told_draining
-        if not done and now < self.leave_at:
+        if not self.draining or not (done or now >= self.leave_at):
             return []
         self.left = True
         return [m.Leave(stop_keeper=True)]
@@ -172,7 +171,7 @@ class Machine:
             {"attempt": ref.attempt, "epoch": ref.epoch, "state": self.attempts[ref].wire_state}
             for ref in sorted(self._reported())
         )
-        reports = tuple({"n": n, **report} for n, (_, report) in self.flight.reports.items())
+        reports = tuple(as_told(n, report, now) for n, (_, report) in self.flight.reports.items())
         return [m.SendHeartbeat(self.seq, health, self.draining, attempts, reports, self.timings.retry_s)]
 
     def _failure_to_tell(self) -> bool:

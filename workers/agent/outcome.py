@@ -159,7 +159,7 @@ def _out_of_host_memory(limit: int) -> str:
 
 
 def _lost_words(end: Exit) -> str:
-    if end.cause == "node":
+    if end.cause in ("node", "keeper") and end.error:
         return end.error
     return {
         "fence": "the node had not reached the server for too long and stopped the job by itself",

@@ -60,7 +60,8 @@ class Processes:
         if hung is None:
             return ""
         pid, silence = hung
-        ended = "ended it, and its jobs with it" if end(pid) else "this user may not end it: whoever started it must"
+        gone = end(self.state, pid, silence)
+        ended = "ended it, and its jobs with it" if gone else "this user may not end it: whoever started it must"
         return f"the keeper (pid {pid}) has hung for {silence:.1f} s: {ended}"
 
     def ensure_keeper(self) -> bool:

@@ -11,7 +11,7 @@ import os
 import signal
 
 from workers.agent import proctable
-from workers.agent.statedir import StateDir, boot_id, lock, read_json
+from workers.agent.statedir import StateDir, boot_id, lock, read_json, write_json
 
 LOOK_S = 0.5
 # A keeper beats once a second, however busy; below this much silence nothing is told from a slow machine.
@@ -76,12 +76,23 @@ class Pulse:
             return pid if free is None else None
 
 
-def end(pid: int) -> bool:
-    """SIGKILL to the keeper ``pid``; False when it is not ours to end."""
+def end(state: StateDir, pid: int, silence_s: float) -> bool:
+    """SIGKILL to the keeper ``pid``, and a word for the next one why; False when it is not ours to end."""
+    why = {"pid": pid, "boot_id": boot_id(), "why": f"its keeper hung for {silence_s:.0f} s, so the agent ended it"}
+    with contextlib.suppress(OSError):  # a full disk costs the word
+        write_json(state.keeper_ended, why)
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return True
     except PermissionError:
+        state.keeper_ended.unlink(missing_ok=True)
         return False
     return True
+
+
+def why_it_ended(state: StateDir) -> str:
+    """Why the keeper before this one is gone, as far as its agent has said so; to be asked before this one is known."""
+    last, said = read_json(state.keeper_file) or {}, read_json(state.keeper_ended) or {}
+    hung = said.get("pid") == last.get("pid") and said.get("boot_id") == last.get("boot_id") == boot_id()
+    return str(said["why"]) if hung and "why" in said else "the process that kept the job died"

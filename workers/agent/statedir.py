@@ -5,6 +5,7 @@ Standard library only: the keeper reads this file too. Layout::
     agent.lock  keeper.lock     held (flock) by the living agent and keeper; the second's mtime is the keeper's pulse
     agent.bell  keeper.bell     named pipes: one byte wakes the other side; a lost byte costs a poll period
     keeper.json  keeper.log     who the keeper is, and what it did
+    keeper.ended                that the agent ended the one before it, and why
     lease.json                  until when jobs may run (boot-time clock), written by the agent
     spool/<n>.json              commands to the keeper, written by rename, removed when done
     cache/                      input files by sha256
@@ -90,6 +91,7 @@ class StateDir:
         self.lease = self.root / "lease.json"
         self.keeper_lock = self.root / "keeper.lock"
         self.keeper_file = self.root / "keeper.json"
+        self.keeper_ended = self.root / "keeper.ended"
         self.keeper_bell = self.root / "keeper.bell"
         self.agent_bell = self.root / "agent.bell"
 

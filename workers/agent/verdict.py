@@ -14,13 +14,18 @@ from workers.protocol import Launch
 
 def verdict(
     event: Exited, *, launch: Launch | None, stop: StopAsked | None, spared: bool, over: OverQuota | None
-) -> Ending:
-    """How the attempt ended. ``spared``: the stop was taken back; ``over``: it had filled its share of the disk."""
-    asked = _asked(event, launch=launch, stop=stop, spared=spared)
+) -> tuple[Ending, StopAsked | None]:
+    """How the attempt ended, and the stop that its end is by (None: it ended by itself).
+
+    ``spared``: the stop was taken back; ``over``: it had filled its share of the disk.
+    """
+    if stop is not None and spared and not _as_asked(event, stop, launch):
+        stop = None
+    asked = stop.why if stop is not None else None
     ending = decide(event.exit, _facts(event, over), asked=asked, contract=contract_of(launch))
     if ending.detail == GRACE_EXCEEDED and stop is not None and _by_force(event, stop):
-        return replace(ending, detail="killed by force")
-    return ending
+        ending = replace(ending, detail="killed by force")
+    return ending, stop
 
 
 def _by_force(event: Exited, stop: StopAsked) -> bool:
@@ -30,20 +35,18 @@ def _by_force(event: Exited, stop: StopAsked) -> bool:
     return stop.why in ("cancel", "health") and (stop.kill_at is None or event.exit.at < stop.kill_at)
 
 
-def _asked(event: Exited, *, launch: Launch | None, stop: StopAsked | None, spared: bool) -> str | None:
-    """Why it was asked to stop, as far as its end is by that: one that was let run on may end as it likes.
+def _as_asked(event: Exited, stop: StopAsked, launch: Launch | None) -> bool:
+    """Whether one that was let run on ended by the stop all the same; else it may end as it likes.
 
     What it does within its grace, or by the signal itself, still comes of having been asked.
     """
-    if stop is None or not spared:
-        return stop.why if stop is not None else None
-    if event.exit.exit_code == 0:
-        return None
+    if event.exit.exit_code == 0 or event.exit.cause not in ("exit", "kill"):
+        return False
     terms = contract_of(launch)
     died = event.exit.signal == signal.Signals[terms.preempt_signal]
     by_signal = died or event.exit.exit_code == terms.checkpoint_exit_code
     grace = launch["grace_s"] if launch is not None else 0.0
-    return stop.why if by_signal or event.exit.at <= stop.at + grace else None
+    return by_signal or event.exit.at <= stop.at + grace
 
 
 def _facts(event: Exited, over: OverQuota | None) -> Facts:

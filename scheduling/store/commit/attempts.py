@@ -18,7 +18,7 @@ from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job, JobOutput
 from scheduling.store import journal
 from scheduling.store.clock import to_ms
-from scheduling.store.commit import cancelled, lost_work, resuming
+from scheduling.store.commit import cancelled, how_it_left, lost_work, resuming
 from scheduling.store.commit.balances import charge
 from scheduling.store.commit.giving_back import give_back_to_spared
 from scheduling.store.commit.transitions import lock_job, step
@@ -30,7 +30,7 @@ WHY = {
     "preempt": "its GPUs were needed",
     "time_limit": "its time limit was reached",
     "health": "its GPU was failing",
-    "lost": "its node was lost",
+    "lost": "its node had failed",
     "peer": "another of its nodes had left it",
 }
 # These are no stop that was asked for: what the job did before decides.
@@ -81,8 +81,9 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
         return None
     job = lock_job(attempt.job_id)
     now = max(now, attempt.granted_at)  # whoever waited for the lock may have read the clock before the grant
+    _forget_a_stop_taken_back(attempt, how)
     ended = Attempt.objects.filter(pk=attempt_id, epoch=epoch, ended_at__isnull=True).update(
-        ended_at=now, outcome=how.outcome, exit_code=how.exit_code, error=how.error[:4000]
+        ended_at=now, outcome=how.outcome, exit_code=how.exit_code, error=how.error[:4000], why=attempt.why
     )
     if not ended or job is None:
         return None
@@ -107,9 +108,9 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
         ),
         policy,
     )
-    number, words = attempt.number, _why_in_words(job, attempt, how)
-    if how.data.get("manner") == YIELDED:
-        words = "; ".join(each for each in (f"it {LEFT}", words) if each)
+    number = attempt.number
+    itself = f"it {LEFT}" if how.data.get("manner") == YIELDED else ""
+    words = "; ".join(filter(None, [itself, _why_in_words(job, attempt, how), how_it_left.in_words(how)]))
     journal.write(
         [
             journal.Note(
@@ -127,6 +128,13 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
     if moved is JobState.QUEUED:
         give_back_to_spared(attempt, slack_s=policy.evict.nomination_slack_s, now=now, actor=actor)
     return moved
+
+
+def _forget_a_stop_taken_back(attempt: Attempt, how: End) -> None:
+    """An attempt that was let run on is one that nobody had asked, unless it has left for what it was asked for."""
+    left = how.outcome == "PREEMPTED" and how.why == attempt.why
+    if attempt.action == "run" and not left:
+        attempt.why, attempt.asked_at = "", None
 
 
 def _move_job(

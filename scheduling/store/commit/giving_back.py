@@ -41,7 +41,10 @@ def give_back(settled: Collection[UUID], plan: Plan, *, slack_s: float, now: dat
 
 
 def give_back_to_spared(attempt: Attempt, *, slack_s: float, now: datetime, actor: str) -> None:
-    """As :func:`give_back` for an attempt that was told to run on too late, and has just ended as it was asked to."""
+    """As :func:`give_back` for an attempt that was told to run on too late, and has just left as it was asked to.
+
+    One that ran on and ended in any other way has none of it: it is not to stop for another job any more (``why``).
+    """
     if attempt.why == "preempt" and attempt.action == "run":
         _mark(attempt)
         _keep(attempt, now + timedelta(seconds=slack_s), now, actor=actor)

@@ -14,12 +14,15 @@ from django.db.models import F
 
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy
+from scheduling.core.words import instant_in_words
 from scheduling.models import Artifact, Attempt, AttemptNode, Event, Job
 from scheduling.store import journal
+from scheduling.store.clock import to_ms
 from scheduling.store.commit import resuming
 from scheduling.store.commit.attempts import End, ask_to_stop, end, got_on
 from scheduling.store.commit.transitions import lock_job, step
 from scheduling.store.fixed import Fixed, FixedObjects
+from scheduling.store.node_names import named
 from scheduling.store.queries.dispatch import meeting_of
 
 Part = AttemptNode
@@ -27,6 +30,9 @@ Part = AttemptNode
 
 # What the other nodes of an attempt have for a last checkpoint once it has lost one, in seconds.
 PEER_GRACE_S = 10.0
+
+# Why a node asks what it runs to stop, without its server.
+OF_A_NODE = {"drain": "the node is being emptied", "time_limit": "its time limit comes to its end"}
 
 _LOCKED = Fixed(lambda attempt: Job.objects.select_for_update(of=("self",)).filter(attempts=attempt).values_list("pk"))
 _LIVE = FixedObjects(
@@ -168,11 +174,12 @@ def settle(job: Job, last: End, parts: Sequence[AttemptNode], *, now: datetime, 
 def _stop_the_rest(job: Job, attempt: Attempt, how: End, *, now: datetime, actor: str, policy: Policy) -> PartEnd:
     """The other nodes stop within ten seconds; what none of them has begun ends at once."""
     soon = now + timedelta(seconds=PEER_GRACE_S * settings.TIME_SCALE)
+    left = "a part of it was lost" if how.outcome == "LOST" else f"a node has left it ({how.outcome})"
     if attempt.action == "run":
         ask_to_stop(attempt, "peer", now, grace_s=PEER_GRACE_S * settings.TIME_SCALE)
         if job.state == JobState.RUNNING:
             step(job, JobEvent.PREEMPT, now, actor=actor, attempt=attempt.pk, data={"cause": "peer"},
-                 message=f"a node has left it ({how.outcome}): the others save what they can and stop")  # fmt: skip
+                 message=f"{left}: the others save what they can and stop")  # fmt: skip
     elif attempt.action == "stop" and how.outcome == "LOST":
         Attempt.objects.filter(pk=attempt.pk, stop_by__gt=soon).update(stop_by=soon)
     done = release_unclaimed(job, attempt, now=now, actor=actor, policy=policy)
@@ -264,6 +271,28 @@ def checkpoint_refused(part: AttemptNode, why: str, *, now: datetime) -> None:
     message = f"its checkpoint was refused: {words}"
     if not _said(part, "checkpoint_refused", attempt=part.attempt_id, message=message):
         journal.write([_note(part, "checkpoint_refused", message)], now)
+
+
+@transaction.atomic
+def stopping(part: AttemptNode, why: str, *, asked_at: datetime, had_s: float, now: datetime) -> None:
+    """The job's timeline says, once an attempt, that its node asked it to stop, when and why, and until when it may
+    save. Nothing where the server has asked, or is about to: a node that shuts down stops what it shares on all nodes.
+
+    ValueError for a reason that is no node's.
+    """
+    if why not in OF_A_NODE:
+        raise ValueError(f"why must be one of {', '.join(OF_A_NODE)}, not {why[:40]!r}")
+    attempt = part.attempt
+    shared = why == "drain" and attempt.nodes.count() > 1
+    if shared or attempt.action != "run" or _said(part, "stop_requested", attempt=attempt.pk, data__by="node"):
+        return
+    until = asked_at + timedelta(seconds=had_s)
+    words = (
+        f"{named(part.node.name)} asked it at {instant_in_words(to_ms(asked_at))} to save and stop, as "
+        f"{OF_A_NODE[why]}; it has until {instant_in_words(to_ms(until))}"
+    )
+    data = {"cause": why, "by": "node", "asked_at": asked_at.isoformat(), "until": until.isoformat()}
+    journal.write([_note(part, "stop_requested", words, data)], now)
 
 
 @transaction.atomic

@@ -131,7 +131,9 @@ def test_a_job_is_offered_gpus_of_several_nodes_where_one_node_is_short_of_them(
     assert planned(who["alice"], {**body, **found.fields}).verdict == "now"
 
 
-@pytest.mark.parametrize("more", [{"node_count": 1, "gpus_per_node": 2}, {"gpus_per_node": 2}])
+@pytest.mark.parametrize(
+    "more", [{"node_count": 1, "gpus_per_node": 2}, {"gpus_per_node": 2}, {"required_level": "rack"}]
+)
 def test_such_an_offer_takes_back_what_would_contradict_it(who, models, more):
     one_free_on_each_of_two_nodes(who, models)
     body = b.command_body(gpu_count=2, **more)
@@ -158,10 +160,12 @@ def test_a_gang_of_one_rack_that_is_offered_one_node_is_not_kept_to_a_rack(who, 
     b.node("n2")
     b.running(who["alice"], models, gpu_count=4)
     plan = planned(who["alice"], b.command_body(gpu_count=8, node_count=2, required_level="rack"))
-    fields = next(each.fields for each in plan.alternatives if each.change == "at most 1 node")
+    told = "at most 1 node, so 4 GPUs instead of 8, and without required_level"
+    fields = next(each.fields for each in plan.alternatives if each.change == told)
     assert fields == {"gpu_count": 4, "node_count": 1, "gpus_per_node": 4, "required_level": None}
 
 
 def test_nor_is_one_that_the_pool_could_never_hold(who):
     plan = planned(who["alice"], b.command_body(node_count=2, gpus_per_node=4, required_level="rack"))
     assert plan.alternatives[0].fields == {"gpu_count": 4, "node_count": 1, "required_level": None}
+    assert plan.alternatives[0].change == "at most 4 GPUs and at most 1 node, and without required_level"

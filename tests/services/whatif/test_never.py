@@ -10,6 +10,7 @@ from .asking import planned
 
 pytestmark = pytest.mark.django_db
 
+ONE_OF_3 = ", so 1 GPU instead of 3"
 ON_N2 = {"affinity": {"required": [{"key": "node", "op": "In", "values": ["n2"]}]}}
 
 
@@ -36,8 +37,8 @@ def nodes(who):
         ({"gpu_count": 4}, "at most 2 GPUs", {"gpu_count": 2}),
         ({"gpu_count": "4"}, "at most 2 GPUs", {"gpu_count": 2}),
         ({"gpus_per_node": 3, "node_count": 1, "gpu_count": 3}, "at most 2 GPUs", {"gpu_count": 2, "gpus_per_node": 2}),
-        ({"node_count": 3, "gpus_per_node": 1, "gpu_count": None}, "at most 1 node", {"node_count": 1}),
-        ({"node_count": 3, "gpu_count": 3}, "at most 1 node", {"node_count": 1, "gpu_count": 1}),
+        ({"node_count": 3, "gpus_per_node": 1, "gpu_count": None}, f"at most 1 node{ONE_OF_3}", {"node_count": 1}),
+        ({"node_count": 3, "gpu_count": 3}, f"at most 1 node{ONE_OF_3}", {"node_count": 1, "gpu_count": 1}),
     ],
 )
 def test_as_many_as_there_are_where_the_required_rules_hold_are_offered(who, nodes, counts, words, fields):
@@ -49,8 +50,8 @@ def test_fewer_nodes_or_fewer_gpus_on_each_are_offered_where_the_rules_hold_on_s
     rule = {"affinity": {"required": [{"key": "node", "op": "In", "values": ["n1", "n2"]}]}}
     found = offered(who, b.command_body(gpu_count=8, node_count=2, **rule))
     assert found[:2] == [
-        ("at most 1 node", {"gpu_count": 4, "node_count": 1}),
-        ("at most 2 GPUs on each node", {"gpu_count": 4}),
+        ("at most 1 node, so 4 GPUs instead of 8", {"gpu_count": 4, "node_count": 1}),
+        ("at most 2 GPUs on each node, so 4 GPUs instead of 8", {"gpu_count": 4}),
     ]
 
 

@@ -33,7 +33,7 @@ def test_the_plan_and_the_submitted_job_are_told_the_same_while_the_pool_is_full
     b.ticked()
     found = whatif.foretell(job, b.NOON)
     assert (plan.start, codes(plan)) == (found.start, codes(found))
-    assert plan.alternatives == whatif.changes(found.alternatives, b.NOON)
+    assert plan.alternatives == whatif.changes(found.alternatives, b.NOON, asked=found.asked)
 
 
 def test_keeping_apart_from_jobs_everywhere_has_an_estimate_when_they_end(who, models):

@@ -179,4 +179,5 @@ def told_manner(why: str, kill_at: float | None, died_at: float) -> str:
     """The manner of the end by a kill at that time, of what was asked to stop at 100."""
     stop = StopAsked(why, 100.0, kill_at)
     end = Exited(REF, Exit(signal=9, cause="kill", at=died_at), Facts())
-    return verdict(end, launch=None, stop=stop, spared=False, over=None).detail
+    ending, _ = verdict(end, launch=None, stop=stop, spared=False, over=None)
+    return ending.detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.workers.agent.test_whole_node import STOPPABLE, finished, gone, node,
 from tests.workers.agent.waiting import until
 from workers.agent import pulse
 from workers.agent.pulse import LEAST_SILENCE_S, LOOK_S, Pulse
-from workers.agent.statedir import read_json, write_json
+from workers.agent.statedir import StateDir, boot_id, read_json, write_json
 
 LOOKS = round(LEAST_SILENCE_S / LOOK_S)
 
@@ -85,6 +86,8 @@ def test_a_hung_keeper_is_ended_with_its_jobs_and_the_next_sweeps_them(stopped: 
     assert words.endswith("s: ended it, and its jobs with it")
     stopped.keeper = stopped.spawn()
     assert (stopped.end().cause, stopped.end().clean, alive(pid)) == ("keeper", True, False)
+    assert stopped.end().error == "its keeper hung for 2 s, so the agent ended it"
+    assert not stopped.state.keeper_ended.exists()
 
 
 def test_a_hung_keeper_of_another_user_is_told_of(stopped: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +98,27 @@ def test_a_hung_keeper_of_another_user_is_told_of(stopped: Kept, monkeypatch: py
         strange.setattr(pulse.os, "kill", refused)
         words = until(lambda: stopped.processes.end_hung_keeper(after_s=0.0), "the word of what hangs")
     assert words.endswith("this user may not end it: whoever started it must")
-    assert stopped.keeper.poll() is None
+    assert (stopped.keeper.poll(), stopped.state.keeper_ended.exists()) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        ({"pid": 7}, "its keeper hung for 5 s, so the agent ended it"),
+        ({"pid": 8}, "the process that kept the job died"),
+        ({"pid": 7, "boot_id": "another"}, "the process that kept the job died"),
+    ],
+)
+def test_why_a_keeper_is_gone_is_said_of_that_one_alone(tmp_path: Path, ended: dict[str, object], words: str) -> None:
+    state = StateDir(tmp_path)
+    write_json(state.keeper_file, {"pid": 7, "boot_id": boot_id()})
+    why = "its keeper hung for 5 s, so the agent ended it"
+    write_json(state.keeper_ended, {"boot_id": boot_id(), "why": why, **ended})
+    assert pulse.why_it_ended(state) == words
+
+
+def test_of_a_keeper_that_died_by_itself_nothing_more_is_known(tmp_path: Path) -> None:
+    assert pulse.why_it_ended(StateDir(tmp_path)) == "the process that kept the job died"
 
 
 def test_a_job_whose_keeper_hangs_is_ended_as_asked_and_the_node_runs_the_next(tmp_path: Path) -> None:
@@ -109,6 +132,7 @@ def test_a_job_whose_keeper_hangs_is_ended_as_asked_and_the_node_runs_the_next(t
         until(lambda: gone(pid), "the job's death")
         report = finished(server)
         assert (report["outcome"], report["detail"]) == ("LOST", "keeper")
+        assert re.fullmatch(r"its keeper hung for \d+ s, so the agent ended it", report["error"])
         server.grant(launch_of("a2", argv=script("print('ran', flush=True)")))
         assert finished(server, "a2")["outcome"] == "SUCCEEDED"
         assert one.keeper_pid() != hung
