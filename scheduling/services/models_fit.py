@@ -8,8 +8,10 @@ from typing import Any
 from scheduling.store.queries import artifacts
 from scheduling.store.queries.access import Actor
 from workers.catalog import KINDS, nearest
+from workers.merge_params import BASE_INPUT
 
 SHOWN = 5
+BASE_FIELD = "params.base_model"
 
 
 def check(
@@ -21,7 +23,7 @@ def check(
     """
     inputs: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
-    tensors: list[tuple[str, dict[str, Any]]] = []
+    tensors: list[tuple[str, str, dict[str, Any]]] = []
     for field, reference, name in KINDS[kind].references(params):
         found = artifacts.resolve(actor, project, reference) if actor.sees(project) else None
         if found is None:
@@ -38,15 +40,30 @@ def check(
         else:
             inputs.append({"artifact": str(found.pk), "as": name, "name": found.name, "digest": found.digest})
             if found.tensors is not None:
-                tensors.append((found.name, found.tensors))
-    if kind == "merge" and len(tensors) > 1:
-        for other, theirs in tensors[1:]:
-            errors += _differences(tensors[0][0], tensors[0][1], other, theirs)
+                tensors.append((field, found.name, found.tensors))
+    if kind == "merge":
+        errors += _base_among_models(inputs)
+        for field, other, theirs in tensors[1:]:
+            beside = field if field == BASE_FIELD else "params.models"
+            errors += _differences(beside, tensors[0][1:], (other, theirs))
     return inputs, errors
 
 
-def _differences(first: str, ours: dict[str, Any], other: str, theirs: dict[str, Any]) -> list[dict[str, Any]]:
+def _base_among_models(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A base that is merged too would only count as a model that changed nothing."""
+    models = {row["artifact"] for row in inputs if row["as"] != BASE_INPUT}
+    return [
+        _wrong(BASE_FIELD, "base_among_models", f"{row['name']!r} is the base and one of the models: leave it out of "
+               "models")
+        for row in inputs if row["as"] == BASE_INPUT and row["artifact"] in models
+    ]  # fmt: skip
+
+
+def _differences(
+    field: str, one: tuple[str, dict[str, Any]], another: tuple[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
     """What keeps two models from being merged: tensors only one has, and shapes that differ, both named."""
+    (first, ours), (other, theirs) = one, another
     errors = []
     for holder, lacker, names in (
         (first, other, ours.keys() - theirs.keys()),
@@ -57,7 +74,7 @@ def _differences(first: str, ours: dict[str, Any], other: str, theirs: dict[str,
             hint = nearest(min(names), sorted((theirs if holder == first else ours).keys()))
             errors.append(
                 _wrong(
-                    "params.models",
+                    field,
                     "missing_tensor",
                     f"{lacker!r} lacks {shown}, which {holder!r} has{hint}",
                     sorted(names)[:SHOWN],
@@ -66,11 +83,11 @@ def _differences(first: str, ours: dict[str, Any], other: str, theirs: dict[str,
     unequal = [n for n in sorted(ours.keys() & theirs.keys()) if ours[n][1] != theirs[n][1]]
     for n in unequal[:SHOWN]:
         errors.append(
-            _wrong("params.models", "shape_mismatch",
+            _wrong(field, "shape_mismatch",
                    f"tensor {n!r} is {_shape(ours[n])} in {first!r} and {_shape(theirs[n])} in {other!r}", n)
         )  # fmt: skip
     if len(unequal) > SHOWN:
-        errors.append(_wrong("params.models", "shape_mismatch", f"and {len(unequal) - SHOWN} more differ in shape"))
+        errors.append(_wrong(field, "shape_mismatch", f"and {len(unequal) - SHOWN} more differ in shape"))
     return errors
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from scheduling.core.fields import ALIASES
 from scheduling.web.people_words import label
 from scheduling.web.wording import gb, limit
+from workers.merge_params import BASE_INPUT
+from workers.merge_strategies import GRANULARITIES, RESCALES, STRATEGIES
 
 Row = dict[str, Any]
 PLACES = {"node": "node", "nvlink_group": "NVLink group", "rack": "rack"}
@@ -19,10 +21,10 @@ OPERATORS = {"In": "is", "NotIn": "is not", "Gt": "is above", "Lt": "is below", 
 # Rows of their own, told together, or the heading of the page.
 TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count", "gpus_per_node", "nvlink_required"})
 FIRST = ("queue", "priority", "purpose", "gpu_memory_min", "max_duration")
-OF_MERGE = frozenset({"models", "strategy", "t", "weights", "normalize"})
+OF_MERGE = frozenset({"models", "base_model", "strategy", "t", "weights", "normalize"})
 OF_COMMAND = frozenset({"argv", "shell", "files", "inputs", "env", "torchrun", "nproc", "limit_notice_s"})
 # What the parameters of a merge say when nobody has asked for anything else.
-UNSAID = {"seed": 0}
+UNSAID = {"seed": 0, "lambda": 1, "rescale": RESCALES[0], "granularity": GRANULARITIES[0]}
 
 
 def asked_for(job: Mapping[str, Any], sent: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -61,15 +63,19 @@ def _of_kind(job: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _merge(params: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-    yield {"word": "Models", "links": models}
+    yield {"word": "Models", "links": [row for row in models if row["as"] != BASE_INPUT]}
+    base = [row for row in models if row["as"] == BASE_INPUT]
+    if base:
+        yield {"word": label("base_model"), "links": base}
     how = str(params.get("strategy", "merge"))
     if params.get("t") is not None:
         how += f", t = {params['t']}"
     weights = params.get("weights") or []
     if any(weight != 1 for weight in weights):
         how += f", weights {', '.join(f'{weight:g}' for weight in weights)}"
-    if params.get("normalize") is False:
-        how += ", weights as they are, not divided by their sum"
+    strategy = STRATEGIES.get(str(params.get("strategy")))
+    if strategy and params.get("normalize", strategy.normalize) is not strategy.normalize:
+        how += f", weights {'as they are, not divided' if strategy.normalize else 'divided'} by their sum"
     yield {"word": "Merge", "value": how}
 
 
@@ -141,4 +147,6 @@ def _rules(affinity: Mapping[str, Any]) -> Iterator[Row]:
 def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):
+        return f"{value[0]:g}" if len(set(value)) == 1 else ", ".join(f"{each:g}" for each in value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -19,7 +19,7 @@ SHARED = (
 EACH = "gpus_per_node"
 ELSEWHERE = {EACH: "gpu_count"}
 # What a job's parameters say when nobody has asked for anything else.
-UNSAID = {"seed": 0, "normalize": True}
+UNSAID = {"seed": 0}
 MAX_REST = 50_000
 
 

@@ -11,6 +11,7 @@ from django.http import QueryDict
 from scheduling.core.fields import as_whole
 from scheduling.web import form_fields, where_when
 from scheduling.web.form_fields import SHARED, by_right_names, fields_of, number, placed, rest_of, text_of, with_rest
+from workers.merge_strategies import STRATEGIES
 
 KIND = "merge"
 TEMPLATE = "submit.html"
@@ -23,15 +24,19 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "slerp-one": ("SLERP on 1 GPU", {"strategy": "slerp", "t": "0.5", "gpu_count": "1", "nvlink_required": False}),
     "mean": ("Plain mean on 1 GPU", {"strategy": "linear", "gpu_count": "1", "nvlink_required": False}),
+    "ties": ("TIES on 1 GPU", {"strategy": "ties", "gpu_count": "1", "nvlink_required": False}),
 }
-PARAMS = ("strategy", "t", "out_dtype")
+OWN = ("base_model", "t", "lambda", "density", "epsilon", "gamma", "normalize", "rescale", "granularity")
+PARAMS = ("strategy", *OWN, "out_dtype")
 TEXTS = (*SHARED, *PARAMS, *where_when.TEXTS)
 ELSEWHERE = {
     **form_fields.ELSEWHERE,
     "node_count": "gpu_count",
     "params": "strategy",
-    "params.normalize": "weights",
 }
+TYPICAL = {"t": "0.5", "density": "0.5", "epsilon": "0.1"}
+PER_MODEL = ("density", "epsilon", "gamma")
+SWITCH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,23 @@ def empty(*, project: str, preset: str) -> Values:
     """The form as it is first shown, filled by a preset."""
     chosen = dict(PRESETS.get(preset, PRESETS["slerp-pair"])[1])
     nvlink = bool(chosen.pop("nvlink_required"))
-    texts = {"queue": "merge", "priority": "Normal", "max_duration": "1h", "project": project, "t": "0.5", **chosen}
+    texts = {"queue": "merge", "priority": "Normal", "max_duration": "1h", "project": project, **TYPICAL, **chosen}
     return Values(texts, nvlink_required=nvlink)
+
+
+def having() -> dict[str, str]:
+    """Which strategies each of their fields is for, as the page's script reads it."""
+    names = {name for strategy in STRATEGIES.values() for name in strategy.own}
+    return {name: " ".join(s.name for s in STRATEGIES.values() if name in s.own) for name in names}
+
+
+def strategies() -> list[dict[str, Any]]:
+    """The strategies to choose from, in words, and how many models each takes."""
+    return [
+        {"name": s.name, "summary": s.summary, "most": s.max_models, "least": s.min_models,
+         "needs_base": s.base == "required"}
+        for s in STRATEGIES.values()
+    ]  # fmt: skip
 
 
 def posted(form: QueryDict) -> Values:
@@ -84,7 +104,7 @@ def again(body: Mapping[str, Any]) -> Values:
     if as_whole(body.get("node_count")) == 1:  # as every merge
         covered = (*covered, "node_count")
     return Values(
-        {name: text_of(flat.get(name)) for name in (*SHARED, *PARAMS)} | exactly,
+        {name: _again(name, flat.get(name)) for name in (*SHARED, *PARAMS)} | exactly,
         models=_listed(params.get("models")),
         weights=_listed(params.get("weights")),
         nvlink_required=bool(body.get("nvlink_required", False)),
@@ -103,10 +123,13 @@ def body_of(values: Values) -> dict[str, Any]:
     chosen = [(i, m) for i, m in enumerate(values.models) if m]
     texts = {k: v.strip() for k, v in values.texts.items()}
     params: dict[str, Any] = {"strategy": texts.get("strategy", ""), "models": [m for _, m in chosen]}
-    if params["strategy"] == "slerp":
-        params["t"] = number(texts.get("t", ""))
-    elif any(_at(values.weights, i).strip() for i, _ in chosen):
-        params["weights"] = [number(_at(values.weights, i)) for i, _ in chosen]
+    strategy = STRATEGIES.get(params["strategy"])
+    own = strategy.own if strategy else ()
+    params |= {
+        name: _typed(name, texts.get(name, "")) for name in OWN if name in own and (texts.get(name) or name == "t")
+    }
+    if "weights" in own and any(_at(values.weights, i).strip() for i, _ in chosen):
+        params["weights"] = [number(_at(values.weights, i).strip() or "1") for i, _ in chosen]
     if texts.get("out_dtype"):
         params["out_dtype"] = texts["out_dtype"]
     body = {**fields_of(values.texts), **where_when.body_of(values.texts)}
@@ -130,6 +153,25 @@ def place(name: str, rows: Sequence[int] = ()) -> str:
     name = ELSEWHERE.get(name, name).removeprefix("params.")
     name = where_when.place(name) or name
     return name if name in (*TEXTS, "models", "weights", "nvlink_required", "replaces") else ""
+
+
+def _typed(name: str, text: str) -> Any:
+    """A parameter as REST takes it: a number, one a model where there are commas, a switch, or the words."""
+    if name in ("base_model", "rescale", "granularity"):
+        return text
+    if name == "normalize":
+        return SWITCH.get(text, text)
+    if name in PER_MODEL and "," in text:
+        return [number(part.strip()) for part in text.split(",")]
+    return number(text)
+
+
+def _again(name: str, value: Any) -> str:
+    """A parameter of an earlier body as it is typed; what is the same for all models is typed once."""
+    if name in PER_MODEL and isinstance(value, list):
+        each = [text_of(part) for part in value]
+        return each[0] if each and len(set(each)) == 1 else ", ".join(each)
+    return text_of(value)
 
 
 def _listed(value: Any) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ LABELS = {
     "max_duration": "Time limit",
     "nvlink_required": "NVLink required",
     "out_dtype": "Stored as",
+    "base_model": "Base model",
     "node_count": "Nodes",
     "gpus_per_node": "GPUs per node",
     "nvlink_exclusive": "Whole NVLink group",

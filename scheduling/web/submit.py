@@ -26,8 +26,10 @@ from scheduling.web.form_fields import rest_rows
 from scheduling.web.job_words import jobs_in
 from scheduling.web.outlook_words import changed_by, planned
 from scheduling.web.wording import amount, gb, limit
-from workers.catalog import DTYPES, KINDS, STRATEGIES
+from workers.catalog import KINDS
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
+from workers.merge_params import DTYPES
+from workers.merge_strategies import GRANULARITIES, RESCALES
 
 MAX_KEY = 100
 FORMS: Mapping[str, ModuleType] = {form.KIND: form for form in (merge_form, command_form)}
@@ -173,7 +175,14 @@ def _choices(kind: str, actor: Actor) -> dict[str, object]:
     """What the form of this kind lets one choose from."""
     if kind == merge_form.KIND:
         models = pages.models_to_merge(actor)
-        return {"models": models, "strategies": STRATEGIES.values(), "dtypes": DTYPES}
+        return {
+            "models": models,
+            "strategies": merge_form.strategies(),
+            "having": merge_form.having(),
+            "rescales": RESCALES,
+            "granularities": GRANULARITIES,
+            "dtypes": DTYPES,
+        }
     return {
         "artifacts": pages.artifacts_to_work_on(actor),
         "readings": READINGS.items(),
@@ -193,6 +202,10 @@ def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, 
         "purpose": context["purposes"],
         "required_level": where_when.RUNGS,
         "out_dtype": DTYPES,
+        "rescale": RESCALES,
+        "normalize": merge_form.SWITCH,
+        "granularity": GRANULARITIES,
+        "base_model": [row[name] for row in context.get("models", ()) for name in ("id", "name")],
         "preempt_signal": SIGNALS,
         "exit_zero_after_signal": AFTER_SIGNAL,
         "files": [row[name] for row in context.get("artifacts", ()) for name in ("id", "name")],

@@ -3,11 +3,12 @@
 const form = document.querySelector("form.form");
 
 function strategy() {
-  const chosen = form.querySelector("input[name=strategy]:checked")?.value;
-  for (const part of form.querySelectorAll("[data-for]")) part.hidden = part.dataset.for !== chosen;
+  const chosen = form.querySelector("input[name=strategy]:checked");
+  for (const part of form.querySelectorAll("[data-for]")) {
+    part.hidden = !part.dataset.for.split(" ").includes(chosen?.value);
+  }
   for (const row of form.querySelectorAll("[data-row]")) {
-    const more = Number(row.dataset.row) > 2;
-    row.hidden = more && chosen === "slerp";
+    row.hidden = Number(row.dataset.row) > Number(chosen?.dataset.most ?? Infinity);
     if (row.hidden) row.querySelector("select").value = "";
   }
 }

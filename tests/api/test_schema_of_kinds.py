@@ -15,13 +15,16 @@ from scheduling.api.shapes.params import EXAMPLES, PARAMETERS
 from scheduling.models import Job
 from tests import builders as b
 from tests.api.calls import world
-from workers.catalog import KINDS, MERGE_COMMON, STRATEGIES, check_params
+from workers.catalog import KINDS, check_params
 from workers.command_params import KNOWN
+from workers.merge_params import MERGE_COMMON
+from workers.merge_strategies import STRATEGIES
 
 RIGHT: dict[str, dict[str, Any]] = {"merge": {"models": ["a", "b"]}, "command": {"argv": ["python", "train.py"]}}
 # What a parameter needs beside it.
-WITH: dict[str, dict[str, Any]] = {"nproc": {"torchrun": True}, "weights": {"strategy": "linear"},
-                                   "normalize": {"strategy": "linear"}}  # fmt: skip
+DARE = {"strategy": "dare_linear", "base_model": "c", "density": 0.5}
+WITH: dict[str, dict[str, Any]] = {"nproc": {"torchrun": True}, "rescale": DARE, "lambda": DARE,
+                                   "granularity": {"strategy": "nuslerp"}}  # fmt: skip
 KINDS_AND_NAMES = [(kind, name) for kind, names in PARAMETERS.items() for name in names]
 
 
@@ -81,7 +84,7 @@ def test_the_schema_of_a_submission_has_the_kinds_their_parameters_and_the_examp
 def test_every_example_is_accepted(name):
     w = world()
     b.node("n2")
-    for place, model in enumerate(("digits-0-4", "digits-5-9"), start=10):
+    for place, model in enumerate(("digits-0-4", "digits-5-9", "digits-base"), start=10):
         b.model(w.who["alice"], model, place)
     b.artifact(w.who["alice"], "my-code", {"train.py": b"", "eval.py": b""}, kind="output")
     if "replaces" in EXAMPLES[name]:

@@ -94,6 +94,16 @@ def test_a_merge_tells_its_models_and_how_they_are_merged(lab):
     }  # fmt: skip
 
 
+def test_a_merge_on_a_base_tells_the_base_apart_and_only_what_is_not_so_by_itself(lab):
+    params = {"strategy": "della", "models": lab.models[:1], "base_model": lab.models[1], "density": [0.5],
+              "epsilon": 0.1, "lambda": 0.7, "normalize": False}  # fmt: skip
+    job = b.submitted(lab.who["alice"], {"kind": "merge", "gpu_count": 1, "params": params})
+    assert rows(job) == {
+        "Models": "a", "Base model": "b", "Merge": "della, weights as they are, not divided by their sum",
+        "Lambda": "0.7", "Density": "0.5", "Epsilon": "0.1", "GPUs": "1",
+    }  # fmt: skip
+
+
 def test_a_plain_merge_has_no_rows_of_what_it_takes_by_itself(lab):
     job = b.submitted(lab.who["alice"], {"kind": "merge", "gpu_count": 1, "params": {"models": lab.models}})
     assert rows(job) == {"Models": "a, b", "Merge": "slerp, t = 0.5", "GPUs": "1"}

@@ -11,6 +11,7 @@ from scheduling.models import Job, Membership, Queue
 from scheduling.services import jobs
 from tests import builders as b
 from tests.web.pages import beside, browser, form, text
+from workers.merge_strategies import STRATEGIES
 
 pytestmark = pytest.mark.django_db
 
@@ -104,6 +105,74 @@ def test_a_linear_merge_takes_weights_row_by_row():
     browser().post("/jobs/new/", filled)
     params = Job.objects.get().params
     assert (params["models"], params["weights"]) == ([models[0], third], [2.0, 1.0])
+
+
+def on_a_base(**changes):
+    """What the form posts for TIES of two models on a third, and that one."""
+    alice, models = world()
+    base = b.model(alice, "c", 3)
+    filled = {"strategy": "ties", "base_model": base, "density": "0.2", "lambda": "", "normalize": "", "gamma": "0.1"}
+    return base, models, form(models, **{**filled, **changes})
+
+
+def test_a_merge_on_a_base_takes_the_fields_of_its_strategy_and_no_others():
+    base, models, filled = on_a_base(weight=["2", "", "", ""], normalize="false")
+    browser().post("/jobs/new/", filled)
+    assert Job.objects.get().params == {
+        "strategy": "ties", "models": models, "base_model": base, "weights": [2.0, 1.0], "normalize": False,
+        "lambda": 1.0, "density": [0.2, 0.2], "seed": 0,
+    }  # fmt: skip
+
+
+def test_a_density_for_each_model_is_typed_with_commas_and_comes_back_so():
+    _, _, filled = on_a_base(density="0.2, 0.7")
+    client = browser()
+    client.post("/jobs/new/", filled)
+    job = Job.objects.get()
+    assert job.params["density"] == [0.2, 0.7]
+    again = text(client.get(f"/jobs/new/?from={job.pk}"))
+    assert 'name="density" value="0.2, 0.7"' in again
+    assert f'<option value="{job.params["base_model"]}" selected>' in again
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "words"),
+    [
+        ("base_model", "", "ties needs Base model: the id or name of the model"),
+        ("base_model", "gone", "there is no artifact"),
+        ("density", "", "density is needed"),
+        ("density", "0.2, 2", "at most 1"),
+        ("density", "half", "half"),
+        ("lambda", "much", "lambda must be a finite number"),
+        ("normalize", "maybe", "true or false"),
+    ],
+)
+def test_what_is_wrong_with_a_field_of_a_strategy_stands_beside_it(field, typed, words):
+    _, _, filled = on_a_base(**{field: typed})
+    assert words in entities.unescape(beside(text(browser().post("/jobs/new/", filled)), field))
+
+
+def test_a_base_that_is_merged_too_is_refused_beside_it():
+    _, models, filled = on_a_base()
+    found = beside(text(browser().post("/jobs/new/", {**filled, "base_model": models[0]})), "base_model")
+    assert "leave it out of models" in found
+
+
+def test_a_base_of_another_shape_is_refused_beside_it():
+    alice, models = world()
+    odd = b.model(alice, "odd", 5, shapes={"fc.weight": (9, 9), "fc.bias": (4,)})
+    html = text(browser().post("/jobs/new/", form(models, strategy="ties", base_model=odd, density="0.2")))
+    assert "9 x 9 in &#x27;odd&#x27;" in beside(html, "base_model")
+
+
+def test_each_field_of_a_strategy_is_for_the_strategies_that_have_it():
+    world()
+    html = text(browser().get("/jobs/new/"))
+    shown = dict(re.findall(r'data-for="([^"]*)"><label for="id_(\w+)">', html))
+    assert {name: names.split() for names, name in shown.items()} == {
+        name: [s.name for s in STRATEGIES.values() if name in s.own]
+        for name in ("base_model", "t", "density", "epsilon", "gamma", "lambda", "rescale", "granularity", "normalize")
+    }
 
 
 def test_the_limits_of_the_pool_stand_beside_the_fields():

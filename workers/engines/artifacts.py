@@ -75,7 +75,7 @@ class ArtifactStore:
         return artifact_id
 
     def store(self, candidate: Candidate, parents: Sequence[str] = (), *, max_shard_size: int | None = None) -> str:
-        """Compute ``candidate`` and put it with its lineage (``parents``: ids in the order of the models)."""
+        """Compute ``candidate`` and put it with its lineage (``parents``: ids of the models in order, a base last)."""
         lineage = {"parents": list(parents), "recipe": candidate.recipe(), "engine_version": ENGINE_VERSION}
         plan = plan_output(
             candidate.outputs, metadata=candidate.metadata, identity=lineage, max_shard_size=max_shard_size

@@ -30,9 +30,13 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """The output is a function of each stretch on its own; it may overwrite its arguments."""
+    """The output is a function of each stretch on its own and of where it begins; it may overwrite its arguments.
 
-    function: Callable[[Sequence[torch.Tensor]], torch.Tensor]
+    ``hides``: an element of an input may leave no trace in the output, so NaN must be looked for in the inputs.
+    """
+
+    function: Callable[[Sequence[torch.Tensor], int], torch.Tensor]
+    hides: bool = False
 
 
 Combination = Copy | Combine
@@ -41,13 +45,15 @@ Combination = Copy | Combine
 def weighted_sum(weights: Sequence[float]) -> Combine:
     """``sum(w_i * x_i)``, added in the order of the models."""
 
-    def combine(inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        total = inputs[0].mul_(weights[0])
-        for x, weight in zip(inputs[1:], weights[1:], strict=True):
-            total.add_(x.mul_(weight))
-        return total
+    return Combine(lambda inputs, start: weighted(inputs, weights))
 
-    return Combine(combine)
+
+def weighted(inputs: Sequence[torch.Tensor], weights: Sequence[float]) -> torch.Tensor:
+    """``sum(w_i * x_i)``, added in the order of the models; the inputs are overwritten."""
+    total = inputs[0].mul_(weights[0])
+    for x, weight in zip(inputs[1:], weights[1:], strict=True):
+        total.add_(x.mul_(weight))
+    return total
 
 
 def stretches(numel: int, size: int) -> Iterator[tuple[int, int]]:
@@ -69,6 +75,19 @@ class Values:
         models = range(len(self.inputs.models))
         return [self.inputs.stored(i, start, stop).to(self.device).to(self.dtype) for i in models]
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape that the tensor has in every model."""
+        return self.inputs.specs[0].shape
+
+    def task_vector(self, model: int, start: int, stop: int) -> torch.Tensor:
+        """The stretch of this model's difference to the base, in the arithmetic type."""
+        x, base = (
+            self.inputs.stored(i, start, stop).to(self.device).to(self.dtype)
+            for i in (model, len(self.inputs.models) - 1)
+        )
+        return x.sub_(base)
+
     def gram(self, scales: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float, float]:
         """``a·b``, ``a·a`` and ``b·b`` of the first two models, each input times its scale, in float64."""
         totals = [0.0, 0.0, 0.0]
@@ -88,6 +107,16 @@ def _dots(x: torch.Tensor, y: torch.Tensor, scales: tuple[float, float]) -> torc
     if scales != (1.0, 1.0):
         x, y = x * scales[0], y * scales[1]
     return torch.stack([torch.dot(x, y), torch.dot(x, x), torch.dot(y, y)])
+
+
+def folded(rows: torch.Tensor) -> torch.Tensor:
+    """The sum of every row: the second half is added to the first, element by element, until one column is left, so
+    neither threads nor the device change the bits. Overwrites ``rows``."""
+    while rows.shape[1] > 1:
+        half = (rows.shape[1] + 1) // 2
+        rows[:, : rows.shape[1] - half] += rows[:, half:]
+        rows = rows[:, :half]
+    return rows[:, 0]
 
 
 def finite(x: torch.Tensor, as_dtype: torch.dtype | None = None) -> bool:

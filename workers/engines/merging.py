@@ -21,8 +21,10 @@ from workers.engines.combining import (
 from workers.engines.dtypes import BY_PARAMETER, TensorSpec, output_order
 from workers.engines.refusals import EngineRefusal, Problem
 from workers.engines.strategies import STRATEGIES
-from workers.engines.strategies.contract import Strategy, config_problem
+from workers.engines.strategies.contract import Strategy
 from workers.engines.tensors import TensorInputs, TensorSet
+from workers.merge_params import base_error, check_strategy, model_count_error
+from workers.merge_strategies import STRATEGIES as RULES
 
 ENGINE_VERSION = "1"
 CPU = torch.device("cpu")
@@ -60,13 +62,19 @@ class Candidate:
         return flat.reshape(spec.shape)
 
     def recipe(self) -> dict[str, Any]:
-        """What was asked, without the models: the same recipe and models give the same bytes."""
-        return {"strategy": self.strategy.name, **{k: v for k, v in self.params.items() if k != "models"}}
+        """What was asked, without the models and the base: the same recipe and models give the same bytes."""
+        rest = {k: v for k, v in self.params.items() if k not in ("models", "base_model")}
+        return {"strategy": self.strategy.name, **rest}
 
     def memory_estimate(self) -> int:
         """Upper bound in bytes of what one worker allocates for data at any moment; models on disk don't count."""
-        largest = max((s.numel for s in self.outputs), default=0)
-        return (len(self.tensors.models) + 3) * 8 * min(largest, max(self.chunk, REDUCTION_CHUNK))
+        largest = max((self._at_once(s, max(self.chunk, REDUCTION_CHUNK)) for s in self.outputs), default=0)
+        return (len(self.tensors.models) + self.strategy.spare) * 8 * largest
+
+    def _at_once(self, spec: TensorSpec, chunk: int) -> int:
+        """How many elements of this tensor are in memory at once: whole rows where the strategy needs them."""
+        row = min(self.strategy.together(spec.shape, self.params), spec.numel)
+        return min(spec.numel, max(chunk // max(row, 1), 1) * row)
 
     def _copied(self, inputs: TensorInputs) -> Iterator[torch.Tensor]:
         if not bit_equal(inputs):
@@ -81,6 +89,8 @@ class Candidate:
             yield inputs.stored(0, start, stop)
 
     def _merged(self, inputs: TensorInputs, spec: TensorSpec, device: torch.device) -> Iterator[torch.Tensor]:
+        if inputs.numel == 0:
+            return
         wide = self.params.get("dtype") == "float64" or any(s.dtype.name == "F64" for s in inputs.specs)
         values = Values(inputs, torch.float64 if wide else torch.float32, device)
         combination = (
@@ -88,10 +98,11 @@ class Candidate:
             if self.strategy.keeps_equal(self.params) and bit_equal(inputs)
             else self.strategy.prepare(values, self.params)
         )
-        for start, stop in stretches(inputs.numel, self.chunk):
+        for start, stop in stretches(inputs.numel, self._at_once(spec, self.chunk)):
             result = _combined(values, combination, start, stop)
             # A copy looks at one input only, so the others are checked for themselves; elsewhere NaN spreads.
-            unseen = range(len(inputs.models)) if isinstance(combination, Copy) else ()
+            hidden = isinstance(combination, Copy) or combination.hides
+            unseen = range(len(inputs.models)) if hidden else ()
             sound = all(finite(inputs.stored(i, start, stop)) for i in unseen)
             if not sound or not finite(result, spec.dtype.torch):
                 raise nonfinite_input(inputs) or self._nonfinite_output(values, spec, combination)
@@ -100,7 +111,7 @@ class Candidate:
     def _nonfinite_output(self, values: Values, spec: TensorSpec, combination: Combination) -> EngineRefusal:
         count = sum(
             int((~torch.isfinite(_combined(values, combination, start, stop).to(spec.dtype.torch))).sum())
-            for start, stop in stretches(spec.numel, self.chunk)
+            for start, stop in stretches(spec.numel, self._at_once(spec, self.chunk))
         )
         return EngineRefusal(
             "nonfinite_output",
@@ -113,7 +124,7 @@ class Candidate:
 def _combined(values: Values, combination: Combination, start: int, stop: int) -> torch.Tensor:
     if isinstance(combination, Copy):
         return values.inputs.stored(combination.index, start, stop)
-    return combination.function(values.read(start, stop))
+    return combination.function(values.read(start, stop), start)
 
 
 class MergeEngine:
@@ -128,29 +139,35 @@ class MergeEngine:
         The stored type is ``out_dtype``, else ``dtype``, else each tensor's own type in the first model.
         ``dtype: float64`` also widens the arithmetic; nothing narrows it below float32.
         """
-        chosen = STRATEGIES.get(strategy)
-        problems = parameter_problems(strategy, params, len(tensors.models))
-        if chosen is None or problems:
+        clean, problems = checked(strategy, params, tensors)
+        if problems:
             raise EngineRefusal.of(problems)
+        params = {**params, **clean}
         stored_as = params.get("out_dtype") or params.get("dtype")
         outputs = [
             replace(s, dtype=BY_PARAMETER[stored_as]) if stored_as and s.dtype.kind == "float" else s
             for s in tensors.specs
         ]
         metadata = {k: v for k, v in tensors.models[0].metadata.items() if k == "format"}
-        return Candidate(tensors, chosen, dict(params), tuple(sorted(outputs, key=output_order)), metadata, self._chunk)
+        return Candidate(
+            tensors, STRATEGIES[strategy], params, tuple(sorted(outputs, key=output_order)), metadata, self._chunk
+        )
 
 
-def parameter_problems(strategy: str, params: Mapping[str, Any], models: int) -> list[Problem]:
-    """Everything wrong with a strategy's name and parameters for this number of models."""
-    chosen = STRATEGIES.get(strategy)
-    if chosen is None:
-        return [config_problem("strategy", f"unknown strategy {strategy[:80]!r}: one of {', '.join(STRATEGIES)}")]
-    found = chosen.problems(params, models)
+def checked(strategy: str, params: Mapping[str, Any], tensors: TensorSet) -> tuple[dict[str, Any], list[Problem]]:
+    """The strategy's own parameters with their defaults, and everything wrong with its name and parameters."""
+    if strategy not in STRATEGIES:
+        message = f"unknown strategy {strategy[:80]!r}: one of {', '.join(STRATEGIES)}"
+        return {}, [Problem("config", message, {"field": "params.strategy"})]
+    rule, count = RULES[strategy], len(tensors.models) - tensors.based
+    clean, errors = check_strategy(rule, params, count)
+    found = [e for e in (model_count_error(rule, count), base_error(rule, given=tensors.based)) if e] + errors
+    problems = [Problem("config", e.message, {"field": e.field}) for e in found]
     for key in ("dtype", "out_dtype"):
         if params.get(key) is not None and params[key] not in BY_PARAMETER:
-            found.append(config_problem(key, f"{key} must be one of {', '.join(BY_PARAMETER)}"))
-    return found
+            message = f"{key} must be one of {', '.join(BY_PARAMETER)}"
+            problems.append(Problem("config", message, {"field": f"params.{key}"}))
+    return clean, problems
 
 
 def device_class(device: torch.device) -> str:

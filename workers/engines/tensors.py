@@ -16,10 +16,16 @@ from workers.engines.sources import Model, open_model
 
 @dataclass(frozen=True, slots=True)
 class TensorInputs:
-    """One tensor of all models, in the order of the models."""
+    """One tensor of all models, in the order of the models; ``based``: the last of them is the base of the others."""
 
     name: str
     models: tuple[Model, ...]
+    based: bool = False
+
+    @property
+    def count(self) -> int:
+        """Number of models that are merged: a base is not counted."""
+        return len(self.models) - self.based
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
@@ -39,9 +45,10 @@ class TensorInputs:
 
 @dataclass(frozen=True, slots=True)
 class TensorSet:
-    """Models whose tensors match in name, shape and class of type."""
+    """Models whose tensors match in name, shape and class of type; ``based``: the last is the base of the others."""
 
     models: tuple[Model, ...]
+    based: bool = False
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
@@ -50,13 +57,14 @@ class TensorSet:
 
     def inputs(self, name: str) -> TensorInputs:
         """The tensor ``name`` of all models."""
-        return TensorInputs(name, self.models)
+        return TensorInputs(name, self.models, self.based)
 
 
-def inspect(*sources: Path | str, labels: Sequence[str] = ()) -> tuple[TensorSet, list[Problem]]:
+def inspect(*sources: Path | str, labels: Sequence[str] = (), based: bool = False) -> tuple[TensorSet, list[Problem]]:
     """Open every source and say everything that is wrong with them; what could not be opened is left out.
 
-    ``labels`` name the models in messages (default: the last part of each path, numbered if two are equal).
+    ``based``: the last source is the base of the others. ``labels`` name the models in messages (default: the last part
+    of each path, numbered if two are equal).
     """
     paths = [Path(s) for s in sources]
     names = list(labels) if labels else _labels(paths)
@@ -69,15 +77,16 @@ def inspect(*sources: Path | str, labels: Sequence[str] = ()) -> tuple[TensorSet
             problems += refusal.problems
     if not sources:
         problems.append(Problem("no_models", "give at least one model"))
-    return TensorSet(tuple(models)), problems + compatibility_problems(models)
+    return TensorSet(tuple(models), based), problems + compatibility_problems(models)
 
 
-def load_tensors(*sources: Path | str, labels: Sequence[str] = ()) -> TensorSet:
+def load_tensors(*sources: Path | str, labels: Sequence[str] = (), based: bool = False) -> TensorSet:
     """Open models (a file, or a directory with one file or an index and shards) and check that they match.
 
-    Raises :class:`EngineRefusal` with every problem of every model together.
+    ``based``: the last one is the base of the others. Raises :class:`EngineRefusal` with every problem of every model
+    together.
     """
-    tensors, problems = inspect(*sources, labels=labels)
+    tensors, problems = inspect(*sources, labels=labels, based=based)
     if problems:
         raise EngineRefusal.of(problems)
     return tensors

@@ -23,8 +23,9 @@ from workers.engines.tensors import TensorSet, inspect
 from workers.engines.writing import PART, PlannedWriter
 from workers.kinds.checkpoint import FRAMEWORK, save, spent_before
 from workers.kinds.companions import copy_companions
-from workers.kinds.context import DONE, REFUSED, JobContext
+from workers.kinds.context import DONE, REFUSED, JobContext, JobInput
 from workers.kinds.devices import prepare_devices
+from workers.merge_params import BASE_INPUT
 
 OUTPUT = "merged"
 THROTTLE = "EMEP_MERGE_THROTTLE_S"
@@ -65,11 +66,12 @@ def _run(context: JobContext) -> int:
     context.log(why)
     context.log(f"load_tensors: {', '.join(f'{i.title} ({i.artifact})' for i in context.inputs)}")
     candidate = _candidate(context)
-    lineage = _Lineage(candidate.recipe(), [i.artifact for i in context.inputs], device_class(devices[0])).document()
+    lineage = _Lineage(_recipe(context, candidate), [i.artifact for i in context.inputs], device_class(devices[0]))
+    told = lineage.document()
     plan = plan_output(
         candidate.outputs,
         metadata=candidate.metadata,
-        identity=lineage,
+        identity=told,
         max_shard_size=context.params.get("max_shard_size"),
     )
     context.log(
@@ -91,8 +93,8 @@ def _run(context: JobContext) -> int:
             must_stop=context.stop.overdue,
         )
         if not complete:
-            return _checkpoint(context, writer, lineage, before)
-        return _store(context, writer, lineage)
+            return _checkpoint(context, writer, told, before)
+        return _store(context, writer, told)
     finally:
         writer.close()
 
@@ -101,11 +103,23 @@ def _candidate(context: JobContext) -> Candidate:
     """Everything that can be checked without reading data, refused together."""
     params, errors = check_params("merge", context.params)
     problems = [Problem("config", e.message, {"field": e.field}) for e in errors]
-    tensors, found = inspect(*(i.directory for i in context.inputs), labels=_titles(context))
+    based = _base(context) is not None
+    tensors, found = inspect(*(i.directory for i in context.inputs), labels=_titles(context), based=based)
     problems += found + _resource_problems(tensors, params, context.checkpoint_dir)
     if problems:
         raise EngineRefusal.of(problems)
     return MergeEngine().merge(params["strategy"], tensors, params)
+
+
+def _base(context: JobContext) -> JobInput | None:
+    """The model that the others were tuned from; it is the last input."""
+    return next((i for i in context.inputs if i.name == BASE_INPUT), None)
+
+
+def _recipe(context: JobContext, candidate: Candidate) -> dict[str, Any]:
+    """The candidate's recipe and the artifact that is its base, which tells the last parent from the others."""
+    base = _base(context)
+    return {**candidate.recipe(), **({"base_model": base.artifact} if base else {})}
 
 
 def _titles(context: JobContext) -> list[str]:
@@ -180,7 +194,7 @@ def _checkpoint(context: JobContext, writer: PlannedWriter, lineage: Mapping[str
 def _store(context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any]) -> int:
     destination = context.output_dir / OUTPUT
     shutil.rmtree(destination, ignore_errors=True)  # what an attempt left that was killed while it published
-    companions = copy_companions(context.inputs[0].directory, destination)
+    companions = copy_companions((_base(context) or context.inputs[0]).directory, destination)
     for name in companions.skipped:
         context.log(f"not copied, too large for a companion file: {name}")
     published = writer.publish(destination)

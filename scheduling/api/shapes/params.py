@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workers.catalog import DTYPES, KINDS, MAX_MODELS, MIN_SHARD_BYTES, STRATEGIES
+from workers.catalog import KINDS
 from workers.command_params import (
     AFTER_SIGNAL,
     MAX_ENV,
@@ -16,6 +16,8 @@ from workers.command_params import (
     MAX_WORDS,
     SIGNALS,
 )
+from workers.merge_params import DTYPES, MIN_SHARD_BYTES
+from workers.merge_strategies import GRANULARITIES, MAX_MODELS, RESCALES, STRATEGIES
 
 Schema = dict[str, Any]
 
@@ -33,6 +35,18 @@ def _switch(about: str, *, default: bool) -> Schema:
     return {"type": "boolean", "default": default, "description": about}
 
 
+def _shares(about: str, *, above: bool = False) -> Schema:
+    """From 0 to 1, once for all models or one a model."""
+    one = {"type": "number", "maximum": 1, "exclusiveMinimum" if above else "minimum": 0}
+    return {"oneOf": [one, {"type": "array", "items": one}], "description": f"{about} One number, or one a model."}
+
+
+def _of(parameter: str) -> str:
+    """Which strategies have it."""
+    names = [each.name for each in STRATEGIES.values() if parameter in each.own]
+    return f"Of {', '.join(names[:-1])}{' and ' * (len(names) > 1)}{names[-1]}"
+
+
 _ARTIFACT = "id or name of an artifact of the project"
 PARAMETERS: Mapping[str, dict[str, Schema]] = {
     "merge": {
@@ -41,16 +55,35 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
             enum=list(STRATEGIES), default="slerp",
         ),
         "models": {
-            "type": "array", "items": _text(_ARTIFACT), "minItems": 2, "maxItems": MAX_MODELS,
-            "description": "The models in order. " + "; ".join(
+            "type": "array", "items": _text(_ARTIFACT), "minItems": 1, "maxItems": MAX_MODELS,
+            "description": "The models in order, without a base. " + "; ".join(
                 f"{each.name} takes {each.min_models}" + f" to {each.max_models}" * (each.max_models > each.min_models)
                 for each in STRATEGIES.values()),
         },
+        "base_model": _text(
+            f"{_ARTIFACT}, from which the models were tuned; none of them. {_of('base_model')}; nuslerp may do without."
+        ),
         "t": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.5,
-              "description": "Of slerp: 0 is the first model, 1 the second."},
+              "description": f"{_of('t')}. 0 is the first model, 1 the second."},
         "weights": {"type": "array", "items": {"type": "number"},
-                    "description": "Of linear: one a model, in their order; all 1 by default."},
-        "normalize": _switch("Of linear: the weights are divided by their sum, which must not be 0.", default=True),
+                    "description": f"{_of('weights')}. One a model, in their order; all 1 by default."},
+        "normalize": {
+            "type": "boolean",
+            "description": f"{_of('normalize')}. The result is divided by the sum of the weights, or where signs are "
+            "elected of those that agree. By default true for "
+            f"{', '.join(s.name for s in STRATEGIES.values() if s.normalize)}, else false.",
+        },
+        "lambda": {"type": "number", "default": 1, "description": f"{_of('lambda')}. What the summed changes are "
+                   "multiplied by before they are added to the base."},
+        "density": _shares(f"{_of('density')}, which need it. The share of each model's changes kept.", above=True),
+        "epsilon": _shares(f"{_of('epsilon')}, which need it. The chance to be kept goes from density - epsilon to "
+                           "density + epsilon, both above 0 and below 1."),
+        "gamma": _shares(f"{_of('gamma')}. The share of the largest changes that is dropped; 0.01 by default."),
+        "rescale": _text(f"{_of('rescale')}. What makes up for dropped changes: inverse divides each kept one by its "
+                         "chance, l1 keeps their summed size, none does nothing.",
+                         enum=list(RESCALES), default=RESCALES[0]),
+        "granularity": _text(f"{_of('granularity')}. What has an angle of its own.",
+                             enum=list(GRANULARITIES), default=GRANULARITIES[0]),
         "dtype": _text("What is computed in.", enum=list(DTYPES)),
         "out_dtype": _text("What is stored; by default as the models are.", enum=list(DTYPES)),
         "max_shard_size": _whole("Bytes of each file of the result at most.", MIN_SHARD_BYTES),
@@ -117,6 +150,11 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
         "kind": "merge", "project": "alpha", "gpu_count": 1, "max_duration": "30m",
         "params": {"strategy": "linear", "weights": [2, 1], "models": ["digits-0-4", "digits-5-9"],
                    "out_dtype": "bfloat16"},
+    },
+    "TIES of two models on their base": {
+        "kind": "merge", "project": "alpha", "gpu_count": 1, "max_duration": "30m",
+        "params": {"strategy": "ties", "density": 0.2, "models": ["digits-0-4", "digits-5-9"],
+                   "base_model": "digits-base"},
     },
     "A script on one GPU": {
         "kind": "command", "name": "train", "project": "alpha", "gpu_count": 1, "gpu_memory_min": "40GB",

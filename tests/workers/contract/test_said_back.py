@@ -8,8 +8,8 @@ import pytest
 
 from workers.agent.devices_simulated import memory_mib
 from workers.agent.settings import BadSettings, load, parser
-from workers.catalog import check_merge
-from workers.engines.strategies.slerp import Slerp
+from workers.merge_params import check_merge, check_strategy
+from workers.merge_strategies import STRATEGIES
 from workers.said_back import shown
 
 DEEP: Any = []
@@ -39,9 +39,9 @@ def test_a_value_is_shown_short(value: Any, words: str) -> None:
 
 @pytest.mark.parametrize("t", ["x" * 10**6, 10**5000, DEEP, {"t": "y" * 10**6}], ids=["long", "huge", "deep", "wide"])
 def test_a_wrong_t_is_shown_short(t: Any) -> None:
-    (problem,) = Slerp().problems({"t": t}, 2)
-    assert problem.message.startswith("t must be a number from 0 to 1, not ")
-    assert len(problem.message) < 110
+    _, (problem,) = check_strategy(STRATEGIES["slerp"], {"t": t}, 2)
+    assert problem.message.startswith("t must be a number from 0 (the first model) to 1 (the second), not ")
+    assert len(problem.message) < 140
 
 
 def test_a_wrong_memory_of_a_simulated_gpu_is_shown_short_and_in_whole_quotes() -> None:

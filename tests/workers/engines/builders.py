@@ -45,9 +45,12 @@ def header_bytes(header: Any, data: bytes = b"", length: int | None = None) -> b
     return (len(raw) if length is None else length).to_bytes(8, "little") + raw + data
 
 
-def candidate(first: Path, *others: Path, strategy: str = "slerp", chunk: int = 1 << 20, **params: Any) -> Candidate:
-    """The candidate of merging these models."""
-    return MergeEngine(chunk=chunk).merge(strategy, load_tensors(first, *others), params)
+def candidate(
+    first: Path, *others: Path, strategy: str = "slerp", chunk: int = 1 << 20, base: Path | None = None, **params: Any
+) -> Candidate:
+    """The candidate of merging these models, with ``base`` as what they were tuned from."""
+    sources = [first, *others] if base is None else [first, *others, base]
+    return MergeEngine(chunk=chunk).merge(strategy, load_tensors(*sources, based=base is not None), params)
 
 
 def merged(made: Candidate) -> dict[str, torch.Tensor]:

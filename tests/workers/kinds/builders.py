@@ -17,6 +17,7 @@ from workers.kinds.context import JobContext, read_context
 
 ROOT = Path(__file__).parents[3]
 PARENTS = ["sha256:" + c * 64 for c in "ab"]
+BASE = "sha256:" + "c" * 64
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,22 @@ class Job:
 
 
 def merge_job(directory: Path, params: dict[str, Any] | None = None, **environ: str) -> Job:
-    """A merge of two random models; ``params`` change the defaults (slerp, t = 0.3)."""
+    """A merge of two random models; ``params`` change the defaults (slerp, t = 0.3), another strategy takes their
+    place. With a ``base_model`` there is a third, the last input."""
     inputs = directory / "inputs"
-    for i in range(2):
-        target = random_model(inputs / f"model-{i}", i)
+    given = params or {}
+    how = {} if "strategy" in given else {"strategy": "slerp", "t": 0.3}
+    asked = {"seed": 7, "models": PARENTS, **how, **given}
+    named = {f"model-{i}": artifact for i, artifact in enumerate(PARENTS)}
+    if "base_model" in asked:
+        named["base-model"] = BASE
+    for i, name in enumerate(named):
+        target = random_model(inputs / name, i)
         (target / "config.json").write_text(f'{{"layers": {i}}}\n')
     document = {
         "kind": "merge",
-        "params": {"strategy": "slerp", "models": PARENTS, "t": 0.3, "seed": 7, **(params or {})},
-        "inputs": [{"as": f"model-{i}", "artifact": PARENTS[i], "files": []} for i in range(2)],
+        "params": asked,
+        "inputs": [{"as": name, "artifact": artifact, "files": []} for name, artifact in named.items()],
         "gpus": ["GPU-sim-0", "GPU-sim-1"],
         "remaining_s": 100.0,
         "grace_s": 10.0,

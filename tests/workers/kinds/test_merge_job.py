@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 from tests.workers.engines.builders import candidate, merged, model, sha256
-from tests.workers.kinds.builders import PARENTS, merge_job
+from tests.workers.engines.recipes import ON_A_BASE, RECIPES
+from tests.workers.kinds.builders import BASE, PARENTS, merge_job
 from workers.emep_job import StopRequest
 
 
@@ -100,6 +101,36 @@ def test_linear_with_its_weights_goes_the_same_way(tmp_path: Path) -> None:
     parts = [tmp_path / "inputs" / f"model-{i}" for i in range(2)]
     expected = candidate(*parts, strategy="linear", weights=[1, 3]).tensor("a.weight")
     assert torch.equal(load_file(job.merged / "model.safetensors")["a.weight"], expected)
+
+
+def on_base(directory: Path, strategy: str):
+    """A merge job by the recipe of this strategy, on a base."""
+    return merge_job(directory, {"strategy": strategy, **RECIPES[strategy], "base_model": BASE})
+
+
+def test_a_merge_on_a_base_has_the_base_as_last_parent_and_carries_its_small_files(tmp_path: Path) -> None:
+    job = on_base(tmp_path, "ties")
+    assert job.run() == 0
+    parts = [tmp_path / "inputs" / name for name in ("model-0", "model-1", "base-model")]
+    expected = candidate(*parts[:2], strategy="ties", base=parts[2], **RECIPES["ties"]).tensor("a.weight")
+    assert torch.equal(load_file(job.merged / "model.safetensors")["a.weight"], expected)
+    meta = next(e for e in job.events if e["type"] == "artifact")["meta"]
+    assert (meta["parents"], meta["recipe"]["base_model"]) == ([*PARENTS, BASE], BASE)
+    assert (job.merged / "config.json").read_text() == '{"layers": 2}\n'
+
+
+@pytest.mark.parametrize("strategy", ON_A_BASE)
+def test_each_strategy_stopped_after_every_tensor_writes_the_bytes_of_an_undisturbed_run(strategy, tmp_path) -> None:
+    job = on_base(tmp_path, strategy)
+    codes = [job.run(asked_after(1))]
+    while codes[-1] == 85:
+        job = job.next_attempt()
+        codes.append(job.run(asked_after(1)))
+    (tmp_path / "other").mkdir()
+    undisturbed = on_base(tmp_path / "other", strategy)
+    undisturbed.run()
+    assert codes == [85] * 5 + [0]
+    assert sha256(job.merged / "model.safetensors") == sha256(undisturbed.merged / "model.safetensors")
 
 
 def test_a_merge_in_shards_has_an_index(tmp_path: Path) -> None:

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from workers.engines.combining import Combination, Values
-from workers.engines.refusals import Problem
 
 
 class Strategy(Protocol):
-    """Pure per tensor: no clock, no dice, nothing of other tensors, order, chunks or threads."""
+    """Pure per tensor: no clock, no dice, nothing of other tensors, order, chunks or threads.
 
-    name: str
+    ``params`` are those of ``workers.merge_params``, checked and with their defaults.
+    """
 
-    def problems(self, params: Mapping[str, Any], models: int) -> list[Problem]:
-        """Everything wrong with ``params`` for this number of models, as ``config``."""
+    @property
+    def name(self) -> str:
+        """What a recipe calls it."""
+
+    @property
+    def spare(self) -> int:
+        """How many numbers of 8 bytes it holds at most for each element of a stretch, beside one for each model."""
 
     def keeps_equal(self, params: Mapping[str, Any]) -> bool:
         """Must inputs of equal bits come back bit for bit?"""
+
+    def together(self, shape: Sequence[int], params: Mapping[str, Any]) -> int:
+        """How many neighbouring elements must be seen at once: whole rows, or 1."""
 
     def prepare(self, values: Values, params: Mapping[str, Any]) -> Combination:
         """How one tensor is combined; reductions over the whole tensor happen here."""
 
 
-def config_problem(field: str, message: str) -> Problem:
-    """A parameter that cannot be used."""
-    return Problem("config", message, {"field": f"params.{field}"})
-
-
-def number(value: Any) -> float | None:
-    """``value`` as a float if it is a finite number; a bool is not."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:  # a whole number beyond any float
-        return None
-    return found if math.isfinite(found) else None
+def rows_of(shape: Sequence[int]) -> tuple[int, int]:
+    """``(rows, length)`` of a tensor without empty sides: one row an index of the first side; a vector is one row."""
+    if len(shape) < 2:
+        return 1, math.prod(shape)
+    return shape[0], math.prod(shape[1:])

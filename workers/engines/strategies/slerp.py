@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workers.engines.combining import Combination, Copy, Values, nonfinite_input, weighted_sum
-from workers.engines.refusals import Problem
-from workers.engines.strategies.contract import config_problem, number
-from workers.said_back import shown
 
 COLINEAR = 0.9995
 ZERO_NORM = 1e-8
@@ -20,24 +17,19 @@ _DOWN = 2.0**-600
 
 
 class Slerp:
-    """Parameter: ``t`` from 0 (the first model) to 1 (the second), default 0.5."""
+    """Parameter: ``t`` from 0 (the first model) to 1 (the second)."""
 
     name = "slerp"
-
-    def problems(self, params: Mapping[str, Any], models: int) -> list[Problem]:
-        found = []
-        if models != 2:
-            found.append(config_problem("models", f"slerp merges exactly 2 models, not {models}"))
-        t = number(params.get("t", 0.5))
-        if t is None or not 0.0 <= t <= 1.0:
-            found.append(config_problem("t", f"t must be a number from 0 to 1, not {shown(params.get('t'))}"))
-        return found
+    spare = 3
 
     def keeps_equal(self, params: Mapping[str, Any]) -> bool:
         return True
 
+    def together(self, shape: Sequence[int], params: Mapping[str, Any]) -> int:
+        return 1
+
     def prepare(self, values: Values, params: Mapping[str, Any]) -> Combination:
-        t = float(params.get("t", 0.5))
+        t: float = params["t"]
         if t in (0.0, 1.0):
             return Copy(int(t))
         return weighted_sum(coefficients(*_cosine_and_norms(values), t=t))

@@ -1,0 +1,56 @@
+"""SLERP of two models by their weights: ``t = w_2 / (w_1 + w_2)``, half way if the weights sum to 0.
+
+With a base, the differences to it are interpolated and the base is added back. ``granularity: row`` gives every row
+its own angle. Formula and edge values as in ``slerp``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from workers.engines.combining import Combination, Combine, Copy, Values
+from workers.engines.strategies.angles import angles
+from workers.engines.strategies.contract import rows_of
+from workers.engines.strategies.row_weights import factors_at, row_length
+from workers.engines.strategies.slerp import coefficients
+from workers.merge_params import slerp_t
+
+
+class Nuslerp:
+    """Parameters: ``weights`` (two), ``granularity`` (``tensor`` or ``row``)."""
+
+    name = "nuslerp"
+    spare = 6
+
+    def keeps_equal(self, params: Mapping[str, Any]) -> bool:
+        return True
+
+    def together(self, shape: Sequence[int], params: Mapping[str, Any]) -> int:
+        return row_length(shape, params)
+
+    def prepare(self, values: Values, params: Mapping[str, Any]) -> Combination:
+        t = slerp_t(params["weights"])
+        if t in (0.0, 1.0):
+            return Copy(int(t))
+        rows = rows_of(values.shape)[0] if params["granularity"] == "row" else 1
+        found = [
+            coefficients(cosine, *norms, t=t)
+            for batch in angles(values, rows)
+            for cosine, norms in zip(batch.cosines[:, 0, 1].tolist(), batch.norms.tolist(), strict=True)
+        ]
+        factors = torch.tensor(found, dtype=torch.float64).to(values.dtype).to(values.device)
+        length = values.inputs.numel // rows
+
+        def combine(inputs: Sequence[torch.Tensor], start: int) -> torch.Tensor:
+            a, b, *base = inputs
+            if base:
+                a, b = a.sub_(base[0]), b.sub_(base[0])
+            here = factors_at(factors, start, a.numel(), length=length)
+            total = a.view(here.shape[0], -1).mul_(here[:, :1])
+            total.add_(b.view(here.shape[0], -1).mul_(here[:, 1:]))
+            return total.view(-1).add_(base[0]) if base else total.view(-1)
+
+        return Combine(combine)

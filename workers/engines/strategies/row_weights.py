@@ -1,0 +1,23 @@
+"""Weights that differ from row to row: which rows a stretch covers, and what each of them is multiplied by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from workers.engines.strategies.contract import rows_of
+
+
+def row_length(shape: Sequence[int], params: Mapping[str, Any]) -> int:
+    """How many elements must be seen at once: a row if the strategy works by rows, else 1."""
+    return rows_of(shape)[1] if params["granularity"] == "row" else 1
+
+
+def factors_at(factors: torch.Tensor, start: int, count: int, *, length: int) -> torch.Tensor:
+    """The rows of ``factors`` [row, model] for the ``count`` elements from ``start`` on, in whole rows of ``length``;
+    a single row of factors holds for every stretch."""
+    if factors.shape[0] == 1:
+        return factors
+    return factors[start // length : (start + count) // length]
