@@ -37,7 +37,7 @@ def _switch(about: str, *, default: bool) -> Schema:
 
 def _shares(about: str, *, above: bool = False) -> Schema:
     """From 0 to 1, once for all models or one a model."""
-    one = {"type": "number", "maximum": 1, "exclusiveMinimum" if above else "minimum": 0}
+    one = {"type": "number", "maximum": 1, "minimum": 0, **({"exclusiveMinimum": True} if above else {})}
     return {"oneOf": [one, {"type": "array", "items": one}], "description": f"{about} One number, or one a model."}
 
 
