@@ -175,13 +175,13 @@ def rounds() -> list[list[list[Part]]]:
         ],
         [
             [Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", *by_group)], gives_way=True)],
-            [gang, faults, Part("programs", [pytest(*PROGRAMS)])],
+            [faults, Part("programs", [pytest(*PROGRAMS)])],
         ],
         [
             # The server is thrown away with its databases: nothing to tear down.
             [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, "-n", "2", *by_group, "--reuse-db")],
                   "postgresql", gives_way=True)],
-            [first_day, preemption],
+            [first_day, preemption, gang],
             [kills, Part("browser", [pytest("tests/browser")], "chromium")],
         ],
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from scheduling.core.garbage import searched_seldom
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.simulation.cluster import HOW, ClusterError, cluster, says_types
 from scheduling.simulation.idle import idle_columns, idle_policy, idle_values
@@ -74,7 +75,8 @@ class Command(BaseCommand):
             sys.exit(WRONG)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = _replay(options)
+        with searched_seldom():  # all that is read and made lives until the figures are known
+            found = _replay(options)
         if options["json"]:
             self.stdout.write(json.dumps(found.as_json()))
             return
