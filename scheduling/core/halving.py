@@ -16,21 +16,18 @@ def largest_that(does: Callable[[int], bool], most: int) -> int:
     for number in range(most, least, -1):
         if does(number):
             return number
-    found = 0
-    while found < least:
-        middle = (found + least + 1) // 2
-        if does(middle):
-            found = middle
-        else:
-            least = middle - 1
-    return found
+    return _halved(does, 0, least)
 
 
 def largest_by_halves(does: Callable[[int], bool], most: int) -> int:
     """The largest number from 1 to ``most`` that does, where all below one that does do too; 0 for none."""
     if most < 1 or not does(1):
         return 0
-    found = 1
+    return _halved(does, 1, most)
+
+
+def _halved(does: Callable[[int], bool], found: int, most: int) -> int:
+    """The largest number from ``found``, which does, to ``most`` that does, as if all below one that does did too."""
     while found < most:
         middle = (found + most + 1) // 2
         if does(middle):

@@ -13,25 +13,17 @@ import torch
 
 from workers.engines.combining import Combination, Combine, Copy, Values
 from workers.engines.strategies.angles import Angles, angles
-from workers.engines.strategies.contract import rows_of
-from workers.engines.strategies.row_weights import factors_at, row_length
+from workers.engines.strategies.row_weights import ByRow, factors_at
 
 
-class ModelStock:
+class ModelStock(ByRow):
     """Parameter: ``granularity`` (``tensor`` or ``row``). Needs a base."""
 
     name = "model_stock"
-    spare = 6
-
-    def keeps_equal(self, params: Mapping[str, Any]) -> bool:
-        return True
-
-    def together(self, shape: Sequence[int], params: Mapping[str, Any]) -> int:
-        return row_length(shape, params)
 
     def prepare(self, values: Values, params: Mapping[str, Any]) -> Combination:
         count = values.inputs.count
-        rows = rows_of(values.shape)[0] if params["granularity"] == "row" else 1
+        rows = self.rows(values, params)
         t = torch.cat([_way(batch) for batch in angles(values, rows)])[:, None]
         if not bool(t.any()):
             return Copy(count)

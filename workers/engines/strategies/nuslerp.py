@@ -13,29 +13,21 @@ import torch
 
 from workers.engines.combining import Combination, Combine, Copy, Values
 from workers.engines.strategies.angles import angles
-from workers.engines.strategies.contract import rows_of
-from workers.engines.strategies.row_weights import factors_at, row_length
+from workers.engines.strategies.row_weights import ByRow, factors_at
 from workers.engines.strategies.slerp import coefficients
 from workers.merge_params import slerp_t
 
 
-class Nuslerp:
+class Nuslerp(ByRow):
     """Parameters: ``weights`` (two), ``granularity`` (``tensor`` or ``row``)."""
 
     name = "nuslerp"
-    spare = 6
-
-    def keeps_equal(self, params: Mapping[str, Any]) -> bool:
-        return True
-
-    def together(self, shape: Sequence[int], params: Mapping[str, Any]) -> int:
-        return row_length(shape, params)
 
     def prepare(self, values: Values, params: Mapping[str, Any]) -> Combination:
         t = slerp_t(params["weights"])
         if t in (0.0, 1.0):
             return Copy(int(t))
-        rows = rows_of(values.shape)[0] if params["granularity"] == "row" else 1
+        rows = self.rows(values, params)
         found = [
             coefficients(cosine, *norms, t=t)
             for batch in angles(values, rows)
