@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db import OperationalError
 from django.db.models import Q
 from knox.auth import TokenAuthentication
 from knox.crypto import hash_token
@@ -79,7 +81,9 @@ class BearerToken(TokenAuthentication):
             raise AuthenticationFailed("the token's owner is not active any more", "inactive_user")
         if row.last_used_at is None or moment - row.last_used_at >= USED_EVERY:
             stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=moment)
-            tokens.filter(stale, pk=row.pk).update(last_used_at=moment)
+            # Whoever only reads is answered also while nothing can be written.
+            with contextlib.suppress(OperationalError):
+                tokens.filter(stale, pk=row.pk).update(last_used_at=moment)
         return row.user, row
 
 

@@ -127,11 +127,15 @@ class Entity:
         return self.ratio
 
     def settle(self, used: float, clock: Clock) -> None:
-        """``used`` GPU-ms, as they count now, are those of something that has stopped now: they fade from here on."""
-        now = clock.now_ms
-        kept = decay(self.settled_gpu_ms, now - self.settled_ms, clock.half_life_ms)
-        kept += used
-        self.settled_gpu_ms, self.settled_ms, self.faded = kept, now, kept * clock.rise
+        """``used`` GPU-ms, as they count now, are those of something that has stopped now: they fade from here on.
+
+        Whoever waited for its turn may have read the clock before what was settled last: the account never goes back.
+        """
+        now, at = clock.now_ms, max(clock.now_ms, self.settled_ms)
+        kept = decay(self.settled_gpu_ms, at - self.settled_ms, clock.half_life_ms)
+        kept += decay(used, at - now, clock.half_life_ms)
+        self.settled_gpu_ms, self.settled_ms = kept, at
+        self.faded = kept * clock.rise if at == now else clock.at_base(kept, at)
 
     def rebase(self, clock: Clock) -> None:
         """The clock's base has moved; the sum over starts is to be made anew."""

@@ -49,7 +49,6 @@ def retain(now: datetime, *, days: int) -> int:
     return gone
 
 
-@transaction.atomic
 def rebuild_balances(now: datetime) -> int:
     """Every balance equals its intervals; returns how many were off by more than a GPU-second."""
     return balances.rebuild(now)

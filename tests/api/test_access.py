@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import OperationalError, connection
 
 from scheduling.models import ApiToken
 from scheduling.services import now
@@ -80,6 +81,22 @@ def test_last_used_is_kept_at_most_once_a_minute(monkeypatch):
         alice.get("jobs/")
         seen.append(ApiToken.objects.get().last_used_at)
     assert seen == [b.later(0), b.later(0), b.later(61)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_read_is_answered_while_nothing_can_be_written():
+    w = world(node=False)
+    alice = w.alice
+
+    def locked(execute, sql, *rest):
+        if not sql.lstrip().startswith(("SELECT", "SAVEPOINT", "RELEASE")):
+            raise OperationalError("database is locked")
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(locked):
+        assert alice.get("jobs/").status_code == 200
+        problem(alice.post("jobs/", w.body()), 503, "database_unavailable")
+    assert ApiToken.objects.get().last_used_at is None
 
 
 def test_a_session_may_read_and_needs_the_csrf_token_to_change_anything():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import re
 import shutil
@@ -27,8 +28,10 @@ from tests.checker import check, evidence, export, truth
 from tests.checker.witness import Witness
 from tests.throwaway import SHARED, free_port
 
+log = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0
+BUSY_S = 60.0
 # How often the server is asked anew: each answer costs it as much time of a processor as the house does meanwhile.
 ASKING_S = 0.2
 # heartbeat 1.5 s, fence 6.75 s, kill 1.5 s, lease 9 s: fence + kill < lease as in the real ones
@@ -51,6 +54,25 @@ def until(true: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) ->
             return result
         time.sleep(ASKING_S)
     raise AssertionError(f"never happened: {what}")
+
+
+class Patient(httpx.HTTPTransport):
+    """Reads again what a busy server refused, when it says so; no certificates are read, which plain HTTP can spare."""
+
+    def __init__(self) -> None:
+        super().__init__(verify=False)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """The first answer that is none of "try again"; the last one when it stays like that."""
+        deadline = time.monotonic() + BUSY_S
+        while True:
+            answer = super().handle_request(request)
+            again = answer.headers.get("Retry-After") if answer.status_code == 503 else None
+            if again is None or request.method != "GET" or time.monotonic() > deadline:
+                return answer
+            answer.read()
+            log.warning("%s: %s", request.url.path, answer.text)
+            time.sleep(int(again))
 
 
 @dataclass
@@ -104,10 +126,10 @@ class House:
         return len([n for n in _rows(nodes) if n["state"] == "READY"]) == 2
 
     def client(self, user: str = "alice") -> httpx.Client:
-        """A REST client with the user's token; it reads no certificates, which plain HTTP can spare."""
+        """A REST client with the user's token."""
         token = self.demo["users"][user]["token"]
         return httpx.Client(base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=60,
-                            verify=False)  # fmt: skip
+                            transport=Patient())  # fmt: skip
 
     def merge(self, name: str, **kw: Any) -> dict[str, Any]:
         """The accepted merge of the two demo models on 2 GPUs of one NVLink group."""

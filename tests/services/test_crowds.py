@@ -16,6 +16,7 @@ from django.db import connection
 from scheduling.core.lifecycle import JobState
 from scheduling.models import Allocation, Attempt, Job
 from scheduling.services import jobs, pool, tick
+from scheduling.store import upkeep
 from tests import builders as b
 from tests.checker.check import check_database
 
@@ -112,9 +113,12 @@ def test_nobody_is_refused_for_another_and_no_invariant_is_broken():
         for verb in ("cordon", "return"):
             pool.operate(name, verb, who["admin"], crowd.now())
 
+    def count_anew(dice: random.Random) -> None:
+        upkeep.rebuild_balances(crowd.now())
+
     nodes = {name: Node(crowd, name).beat for name in NODES}
     ticks = {"scheduler": lambda _: tick.run_tick("test", crowd.now())}
-    crowd.act(nodes | ticks | {"alice": submit, "alice again": cancel, "admin": operate})
+    crowd.act(nodes | ticks | {"alice": submit, "alice again": cancel, "admin": operate, "upkeep": count_anew})
     assert crowd.faults == []
     assert crowd.done["cancels"] > 0
     assert crowd.done["reports taken"] > 0

@@ -8,7 +8,10 @@ from django.test.utils import CaptureQueriesContext
 
 from scheduling.core.fairshare import FairShare
 from scheduling.core.policy import DEFAULT_POLICY
+from scheduling.core.scheduler import Scheduler
+from scheduling.models import Balance
 from scheduling.store import load, seed
+from scheduling.store.clock import to_ms
 from scheduling.store.commit import balances
 from tests import builders as b
 
@@ -66,6 +69,45 @@ def test_a_balance_equals_what_its_intervals_say():
     before = consumed(b.later(2_000_000))
     assert balances.rebuild(b.later(2_000_000)) == 0
     assert all(abs(old - new) <= 3 for old, new in zip(before, consumed(b.later(2_000_000)), strict=True))
+
+
+def test_an_end_whose_clock_was_read_before_an_end_settled_earlier_is_charged_once():
+    lab = b.lab()
+    who, models = lab.who, lab.models
+    slow, quick = (b.running(who["alice"], models, now=b.NOON) for _ in range(2))
+    kept = Scheduler(load.snapshot(b.NOON))
+    b.finished(quick, "FAILED", now=b.later(300), exit_code=1)
+    b.finished(slow, "FAILED", now=b.later(100), exit_code=1)  # it waited for its turn
+    kept.ended(str(quick.job), to_ms(b.later(300)))
+    kept.ended(str(slow.job), to_ms(b.later(100)))
+    settled = set(Balance.objects.values_list("settled_at", flat=True))
+    assert settled == {b.later(300)}
+    told, read = kept.share.queues.entity("merge"), Balance.objects.get(ledger="queue")
+    assert (told.settled_gpu_ms, told.settled_ms) == (read.gpu_ms, to_ms(read.settled_at))
+    queue, project, user = consumed(b.later(300))
+    assert queue == project == user
+    # 2 GPUs each; what faded in five minutes of a week's half-life is 0.03 %
+    assert 799_000 < project < 800_000
+    assert balances.rebuild(b.later(200)) == 0
+    assert set(Balance.objects.values_list("settled_at", flat=True)) == {b.later(300)}
+    assert consumed(b.later(300)) == (queue, project, user)
+
+
+def test_a_balance_charged_while_they_are_counted_anew_is_left_alone(monkeypatch):
+    lab = b.lab()
+    who, models = lab.who, lab.models
+    first, second = (b.running(who["alice"], models, now=b.NOON) for _ in range(2))
+    b.finished(first, "FAILED", now=b.later(300), exit_code=1)
+
+    def meanwhile(*read):
+        b.finished(second, "FAILED", now=b.later(300), exit_code=1)
+        return correct(*read)
+
+    correct = balances._correct
+    monkeypatch.setattr(balances, "_correct", meanwhile)
+    assert balances.rebuild(b.later(301)) == 0
+    # the second's 600,000 GPU-ms were not yet among the intervals that had been read
+    assert all(abs(used - 1_200_000) < 1_000 for used in consumed(b.later(301)))
 
 
 def test_consumption_halves_in_a_half_life():

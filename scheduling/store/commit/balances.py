@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+
+from django.db import transaction
 
 from scheduling.core.decay import decay, interval
 from scheduling.core.ledger import MICRO
@@ -20,9 +22,9 @@ def half_life_ms() -> int:
 
 
 def entities(job: Job) -> list[tuple[str, str]]:
-    """The three ledgers that this job is charged to."""
+    """The three ledgers that this job is charged to, in the order in which whoever needs several of them locks them."""
     project, user = (job.project.name if job.project else ""), (job.user.get_username() if job.user else "")
-    return [("queue", job.queue.name if job.queue else ""), ("project", project), ("user", f"{project}/{user}")]
+    return [("project", project), ("queue", job.queue.name if job.queue else ""), ("user", f"{project}/{user}")]
 
 
 def charge(job: Job, ended: Sequence[Allocation], now: datetime, *, lost: Sequence[Stretch] = ()) -> int:
@@ -31,7 +33,8 @@ def charge(job: Job, ended: Sequence[Allocation], now: datetime, *, lost: Sequen
     ``lost``: the stretches of it that are given back (D6).
 
     It is the core's arithmetic to the last bit, so that a scheduler that was told of the end agrees with one that
-    reads the balances.
+    reads the balances. Whoever waited for the lock may have read the clock before what was settled last: a balance
+    never goes back in time, and what it is charged has faded until then.
     """
     if not ended:
         return 0
@@ -44,13 +47,20 @@ def charge(job: Job, ended: Sequence[Allocation], now: datetime, *, lost: Sequen
         row, _ = Balance.objects.select_for_update().get_or_create(
             ledger=ledger, key=key, defaults={"settled_at": now, "gpu_ms": 0.0}
         )
-        kept = decay(row.gpu_ms, at - to_ms(row.settled_at), half_life)
-        Balance.objects.filter(pk=row.pk).update(gpu_ms=kept + cost, settled_at=now)
+        settled = max(now, row.settled_at)
+        kept = decay(row.gpu_ms, to_ms(settled) - to_ms(row.settled_at), half_life)
+        kept += decay(cost, to_ms(settled) - at, half_life)
+        Balance.objects.filter(pk=row.pk).update(gpu_ms=kept, settled_at=settled)
     return round(weight * max(0, at - start))
 
 
 def rebuild(now: datetime) -> int:
-    """Every balance equals what the allocation intervals say; returns how many rows were wrong by over 1 GPU-s."""
+    """Every balance equals what the allocation intervals say; returns how many rows were wrong by over 1 GPU-s.
+
+    Nothing is locked while the intervals are read: a balance that was charged meanwhile is left to the next time.
+    """
+    before = {(row.ledger, row.key): (row.gpu_ms, row.settled_at) for row in Balance.objects.all()}
+    now = max([now, *(settled for _, settled in before.values())])
     half_life, at = half_life_ms(), to_ms(now)
     true: dict[tuple[str, str], float] = {}
     ended = Allocation.objects.filter(released_at__isnull=False).select_related(
@@ -67,13 +77,29 @@ def rebuild(now: datetime) -> int:
             given = interval(weight, to_ms(since), to_ms(until), at, half_life_ms=half_life)
             for entity in entities(loss.attempt.job):
                 true[entity] = true.get(entity, 0.0) - given
+    return _correct(before, true, now, half_life)
+
+
+@transaction.atomic
+def _correct(
+    before: Mapping[tuple[str, str], tuple[float, datetime]],
+    true: dict[tuple[str, str], float],
+    now: datetime,
+    half_life: int,
+) -> int:
+    """Each balance that is as it was ``before`` is the true one; returns how many were wrong."""
     wrong = 0
-    for row in Balance.objects.select_for_update():
-        right = true.pop((row.ledger, row.key), 0.0)
-        wrong += abs(decay(row.gpu_ms, at - to_ms(row.settled_at), half_life) - right) > 1000.0
+    for row in Balance.objects.select_for_update().order_by("ledger", "key"):
+        entity, was = (row.ledger, row.key), (row.gpu_ms, row.settled_at)
+        right = true.pop(entity, 0.0)
+        if before.get(entity) != was:
+            continue
+        wrong += abs(decay(row.gpu_ms, to_ms(now) - to_ms(row.settled_at), half_life) - right) > 1000.0
         Balance.objects.filter(pk=row.pk).update(gpu_ms=right, settled_at=now)
+    # One that is made just now, by the first end of an entity, is right already.
     Balance.objects.bulk_create(
-        Balance(ledger=ledger, key=key, gpu_ms=cost, settled_at=now) for (ledger, key), cost in true.items()
+        (Balance(ledger=ledger, key=key, gpu_ms=cost, settled_at=now) for (ledger, key), cost in true.items()),
+        ignore_conflicts=True,
     )
     journal.write([journal.Note("balances_rebuilt", "queue", "", message=f"{wrong} were wrong")], now)
     return wrong
