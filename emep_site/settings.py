@@ -11,6 +11,7 @@ import secrets
 import sys
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import environ
 import structlog
@@ -69,6 +70,20 @@ def _kept_secret(kept: Path) -> str:
     return kept.read_text().strip()
 
 
+def _name_in(url: str) -> str:
+    """The host of EMEP_URL, as a Host header has it; ImproperlyConfigured where it is no address of a web server."""
+    try:
+        parts = urlsplit(url)
+        good, name = parts.scheme in ("http", "https") and (parts.port is None or parts.port > 0), parts.hostname
+    except ValueError:
+        good, name = False, None
+    if not good or not name:
+        raise ImproperlyConfigured(
+            f"EMEP_URL must be an address like https://emep.example or http://head:8000, not {url!r}"
+        )
+    return f"[{name}]" if ":" in name else name
+
+
 DEBUG = env.bool("EMEP_DEBUG", default=False)
 SECRET_KEY = _secret_key()
 HOST = env.str("EMEP_HOST", default="127.0.0.1")
@@ -79,7 +94,10 @@ PUBLIC_URL = env.str("EMEP_URL", default=f"http://{HOST}:{PORT}").rstrip("/")
 REQUESTS_AT_WORK = whole("EMEP_REQUESTS_AT_WORK", 20)
 if REQUESTS_AT_WORK < 1:
     raise ImproperlyConfigured(f"EMEP_REQUESTS_AT_WORK must be 1 or more, not {REQUESTS_AT_WORK}")
-ALLOWED_HOSTS = env.list("EMEP_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]", HOST])
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", HOST]
+if "EMEP_URL" in env:
+    ALLOWED_HOSTS.append(_name_in(PUBLIC_URL))
+ALLOWED_HOSTS += env.list("EMEP_ALLOWED_HOSTS", default=[])
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL.startswith("https://") else []
 SECURE = PUBLIC_URL.startswith("https://")
 

@@ -1,7 +1,7 @@
 """``make test``: every check and every test, on both databases and in a browser; the last lines say what did not run.
 
 With CI=true a missing part fails; otherwise it is named with what to install. As root on Debian or Ubuntu the
-missing packages (chromium, postgresql) are installed first.
+missing packages (chromium, postgresql, iproute2) are installed first.
 """
 
 from __future__ import annotations
@@ -56,19 +56,21 @@ SEPARATE = ["tests/browser", "tests/journeys", "tests/chaos_processes"]
 # Nothing of these touches a database: one process each collects and imports (torch, hypothesis) them for all.
 RULES = ["tests/core", "tests/simulation", "tests/test_walls.py"]
 PROGRAMS = ["tests/workers", "tests/benchmarks"]
+# Packages that are here when this program of theirs is.
+PROGRAM_OF = {"chromium": "chromium", "iproute2": "ip"}
 PRINTING = threading.Lock()
 
 
 @dataclass
 class Part:
-    """One part of the run: what it is called, its commands, and the package it needs.
+    """One part of the run: what it is called, its commands, and the packages it needs.
 
     ``gives_way``: what runs beside it gets the processors first.
     """
 
     name: str
     commands: Sequence[Sequence[str | Path]]
-    package: str = ""
+    packages: Sequence[str] = ()
     gives_way: bool = False
 
 
@@ -79,8 +81,8 @@ def pytest(*args: str) -> list[str | Path]:
 
 def has(package: str) -> bool:
     """True when what the package brings is here."""
-    if package == "chromium":
-        return shutil.which("chromium") is not None
+    if package in PROGRAM_OF:
+        return shutil.which(PROGRAM_OF[package]) is not None
     if package == "postgresql":
         try:
             throwaway.postgresql_bin()
@@ -112,11 +114,11 @@ def run(part: Part, env: Mapping[str, str], *, beside_others: bool) -> str:
 
     Beside others its output is kept and printed in one piece.
     """
-    if part.package and not has(part.package):
-        return f"not run: install {part.package}"
+    if missing := [package for package in part.packages if not has(package)]:
+        return f"not run: install {', '.join(missing)}"
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
-        if part.package == "postgresql":
+        if "postgresql" in part.packages:
             env = {**env, "DATABASE_URL": stack.enter_context(throwaway.postgresql(gives_way=part.gives_way))}
         out = stack.enter_context(tempfile.TemporaryFile()) if beside_others else None
         if out is None:
@@ -158,7 +160,7 @@ def rounds() -> list[list[list[Part]]]:
     faults = Part(
         "faults of processes",
         [pytest("tests/chaos_processes"), [sys.executable, "-m", "tests.chaos_processes", "--short"]],
-        "postgresql",
+        ("postgresql", "iproute2"),
     )
     return [
         [
@@ -180,9 +182,9 @@ def rounds() -> list[list[list[Part]]]:
         [
             # The server is thrown away with its databases: nothing to tear down.
             [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, "-n", "2", *by_group, "--reuse-db")],
-                  "postgresql", gives_way=True)],
+                  ("postgresql",), gives_way=True)],
             [first_day, preemption, gang],
-            [kills, Part("browser", [pytest("tests/browser")], "chromium")],
+            [kills, Part("browser", [pytest("tests/browser")], ("chromium",))],
         ],
     ]  # fmt: skip
 
@@ -197,7 +199,8 @@ def main() -> int:
     only = sys.argv[1:]
     asked = [[[p for p in row if not only or any(w in p.name for w in only)] for row in side] for side in rounds()]
     chosen = [[row for row in side if row] for side in asked]
-    install([p.package for side in chosen for row in side for p in row if p.package and not has(p.package)])
+    needed = dict.fromkeys(package for side in chosen for row in side for part in row for package in part.packages)
+    install([package for package in needed if not has(package)])
     results: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="emep-test-") as home:
         env = {**os.environ, "EMEP_DATA_DIR": home, "DJANGO_SETTINGS_MODULE": "emep_site.settings",

@@ -7,15 +7,20 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
+from django.template.loader import render_to_string
 from django.urls import Resolver404, resolve
 from django.views import defaults
 from rest_framework import exceptions
 
 API = "/api/"
 RETRY_AFTER_S = 2
+UNKNOWN_HOST = (
+    "this server does not go by the name that it was asked by; use its own address, or let whoever runs it set "
+    "EMEP_URL to that name's, or add the name to EMEP_ALLOWED_HOSTS"
+)
 NOT_ALLOWED = "this needs a permission that you don't have; ask an admin, who can give it at /admin/"
 
 
@@ -91,6 +96,8 @@ def _as_problem(exc: Exception) -> Problem | None:
         return Problem(403, "permission_denied", str(exc) or NOT_ALLOWED)
     if isinstance(exc, RequestDataTooBig):
         return Problem(413, "too_large", "the body is larger than the server takes; send less")
+    if isinstance(exc, DisallowedHost):
+        return Problem(400, "unknown_host", UNKNOWN_HOST, field="Host")
     if isinstance(exc, (UnreadablePostError, SuspiciousOperation)):
         return Problem(400, "bad_request", "the request can't be read")
     if isinstance(exc, (OperationalError, InterfaceError)):
@@ -146,6 +153,8 @@ def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler400."""
     if not request.path.startswith(API):
+        if isinstance(exception, DisallowedHost):
+            return HttpResponse(render_to_string("400.html", {"reason": UNKNOWN_HOST}), status=400)
         return defaults.bad_request(request, exception)
     return document(_as_problem(exception) or Problem(400, "bad_request", "the request can't be read"))
 

@@ -71,8 +71,16 @@ def test_a_database_that_is_away_is_503_so_that_agents_wait(monkeypatch):
 
 
 @override_settings(ALLOWED_HOSTS=["emep.example"])
-def test_a_wrong_host_is_a_problem_too():
-    problem(Caller()("GET", "/api/v1/jobs/", Host="evil.example"), 400, "bad_request")
+def test_a_name_that_the_server_does_not_go_by_is_refused_with_what_to_set():
+    refused = problem(Caller()("GET", "/api/v1/jobs/", Host="evil.example"), 400, "unknown_host")
+    assert refused["errors"][0]["field"] == "Host"
+    page = Caller()("GET", "/", Host="evil.example")
+    assert page.status_code == 400
+    for words in (refused["detail"], page.content.decode()):
+        assert "EMEP_URL" in words
+        assert "EMEP_ALLOWED_HOSTS" in words
+        assert "evil.example" not in words
+        assert "emep.example" not in words
 
 
 def test_a_request_that_asks_for_html_still_gets_json():

@@ -53,11 +53,11 @@ def elsewhere(do: Callable[[], Any]) -> threading.Thread:
 
 
 async def while_waiting(secret: str, path: str, do: Callable[[], Any]) -> tuple[Any, float]:
-    """(the response, seconds until it came) of a waiting GET during which ``do`` happens."""
+    """(the response, seconds until it came) of a GET that has looked and waits for news when ``do`` happens."""
     waiting = asyncio.create_task(asked(secret, path))
     from scheduling.api.waiting import switchboard
 
-    while not switchboard._ears:
+    while not any(ear._heard._waiters for ear in switchboard._ears):
         await asyncio.sleep(0.01)
         assert not waiting.done(), waiting.result().content
     begun = time.monotonic()

@@ -21,12 +21,13 @@ from tests import throwaway
 from tests.chaos_processes import house, load
 from tests.chaos_processes.database import Database
 from tests.chaos_processes.disk import own_mounts
+from tests.chaos_processes.network import Network, own_network
 from tests.chaos_processes.story import Found, Setting, Story
 from tests.chaos_processes.undisturbed import Undisturbed
 
 FULL = Setting(nodes=8, load=load.full, seconds=75.0, kills=26, harms=9, scale=0.5, throttle_s=1.0)
 SHORT = Setting(nodes=3, load=load.short, seconds=12.0, kills=5, harms=5, scale=0.3, throttle_s=0.6)
-SHORT_SEEDS = (5423,)
+SHORT_SEEDS = (69972,)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -43,8 +44,11 @@ def main(argv: list[str] | None = None) -> int:
     seeds = SHORT_SEEDS if given.short and given.first == 1 else range(given.first, given.first + given.runs)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     mounts = own_mounts()
+    network = own_network(setting.names) if mounts else None
+    if network is None:
+        _say("chaos: no network of hosts can be made here: its faults are a proxy's, and no gang's nodes are parted")
     try:
-        found = _runs(list(seeds), setting, mounts=mounts, keep=given.keep)
+        found = _runs(list(seeds), setting, mounts=mounts, network=network, keep=given.keep)
     except throwaway.Missing as missing:
         _say(f"chaos: {missing} is needed: install it")
         return 2
@@ -53,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
-def _runs(seeds: list[int], setting: Setting, *, mounts: bool, keep: bool) -> list[Found]:
+def _runs(seeds: list[int], setting: Setting, *, mounts: bool, network: Network | None, keep: bool) -> list[Found]:
     found: list[Found] = []
     with ExitStack() as stack:
         home = Path(tempfile.mkdtemp(prefix="emep-chaos-"))
@@ -65,7 +69,7 @@ def _runs(seeds: list[int], setting: Setting, *, mounts: bool, keep: bool) -> li
         merges = stack.enter_context(closing(Undisturbed(prepared, sorted(setting.load([], 0).merges()))))
         for seed in seeds:
             begun, place = time.monotonic(), home / f"seed-{seed}"
-            found.append(Story(seed, setting, place, database, merges, mounts=mounts).live(prepared))
+            found.append(Story(seed, setting, place, database, merges, mounts=mounts, network=network).live(prepared))
             _tell(found[-1], time.monotonic() - begun, place)
             if not found[-1].wrong and not keep:
                 shutil.rmtree(place, ignore_errors=True)

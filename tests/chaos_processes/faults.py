@@ -13,12 +13,13 @@ KILLS = {"kill agent": (4, 10), "kill job": (5, 10), "kill keeper": (2, 3), "kil
 HARMS = {"stop agent": (2, 2), "stop job": (2, 3), "stop keeper": (1, 2), "stop scheduler": (2, 2),
          "stop web": (1, 1), "stop broker": (1, 1),
          "hold up": (2, 2), "hold down": (2, 2), "hold both": (2, 2), "cut": (1, 2), "slow": (1, 2),
+         "part gang": (2, 2),
          "flush broker": (1, 2), "restart database": (1, 1), "crash database": (1, 1), "fill node": (1, 1),
          "fill store": (1, 1), "jump clock": (2, 3)}  # fmt: skip
 # How long each lasts, in seconds of a house whose waits are SCALE of the real ones: fence 13.5, lease 18.
 SCALE = 0.3
 BRIEF, LONG = (1.0, 9.0), (16.0, 28.0)
-LASTS = {"stop web": (1.0, 8.0), "stop broker": BRIEF, "stop job": BRIEF, "slow": (5.0, 20.0),
+LASTS = {"stop web": (1.0, 8.0), "stop broker": BRIEF, "stop job": BRIEF, "slow": (5.0, 20.0), "part gang": (4.0, 20.0),
          "restart database": (0.5, 4.0), "crash database": (0.5, 4.0), "fill node": (4.0, 12.0),
          "fill store": (4.0, 12.0), "kill node": (1.0, 25.0), "kill scheduler": (0.5, 6.0), "kill web": (0.5, 6.0),
          "kill broker": (0.5, 6.0), "kill celery": (0.5, 6.0), "kill keeper": (0.5, 3.0),

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable
+from itertools import combinations
 
 import psutil
 
@@ -39,7 +40,7 @@ class Hand:
         """It has happened; what exactly, and how to end it. Raises :class:`Missed` where it could not."""
         verb, _, what = fault.kind.partition(" ")
         if fault.kind in HOLDS:
-            return self._wire(fault, lambda node: [link.hold(HOLDS[fault.kind]) for link in (node.link, node.bell)])
+            return self._wire(fault, lambda node: node.hold(HOLDS[fault.kind]))
         deed = getattr(self, f"_{verb}", None)
         if deed is None:
             raise ValueError(f"no hand does {fault.kind}")
@@ -94,18 +95,22 @@ class Hand:
     def _wire(self, fault: Fault, deed: Callable[[Node], object]) -> tuple[str, Undo]:
         node = self._node(fault)
         deed(node)
-
-        def heal() -> None:
-            node.link.heal()
-            node.bell.heal()
-
-        return "its wires to web and broker", heal
+        return "its wires to web and broker", node.mend
 
     def _cut(self, fault: Fault) -> tuple[str, Undo]:
-        return self._wire(fault, lambda node: [link.cut() for link in (node.link, node.bell)])
+        return self._wire(fault, lambda node: node.cut())
 
     def _slow(self, fault: Fault) -> tuple[str, Undo]:
-        return self._wire(fault, lambda node: node.link.delay(0.1 + 0.4 * fault.lot))
+        return self._wire(fault, lambda node: node.delay(0.1 + 0.4 * fault.lot))
+
+    def _part(self, fault: Fault) -> tuple[str, Undo]:
+        """Two nodes that work on one job."""
+        network = self._house.network
+        if network is None:
+            return "left out: no network of hosts could be made here", nothing
+        one, other = self._two_of_a_gang(fault)
+        network.part(one, other)
+        return f"{one} and {other}", lambda: network.rejoin(one, other)
 
     # ------------------------------------------------------------ broker, database, disks, clocks
 
@@ -147,6 +152,14 @@ class Hand:
         if what == "scheduler" and fault.lot < 0.5:
             what = STANDBY
         return self._house.programs.all[f"{what}-{fault.node}" if what in ("agent", "keeper") else what]
+
+    def _two_of_a_gang(self, fault: Fault) -> tuple[str, str]:
+        """Of all pairs of nodes that work on one attempt just now."""
+        at_work = {node.name: set(node.at_work()) for node in self._house.nodes.values()}
+        pairs = [(one, other) for one, other in combinations(sorted(at_work), 2) if at_work[one] & at_work[other]]
+        if not pairs:
+            raise Missed
+        return pairs[int(fault.lot * len(pairs))]
 
     def _a_job(self, fault: Fault) -> tuple[Node, psutil.Process]:
         """One of all that run, so that the fault is not in vain where its node has none."""

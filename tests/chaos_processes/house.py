@@ -1,4 +1,4 @@
-"""A house of chaos: every process of a cluster on this machine, on PostgreSQL, with a wire to each node."""
+"""A house of chaos: every process of a cluster on this machine, on PostgreSQL, with a host and a wire for each node."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from emep_site.embedded import broker, programs
 from tests import throwaway
 from tests.chaos_processes.database import SUPERUSER, Database
 from tests.chaos_processes.disk import Disk
+from tests.chaos_processes.network import Network
 from tests.chaos_processes.node import Node, wait_until
 from tests.chaos_processes.programs import Program, Programs, Say
 from tests.checker import check, evidence, truth
@@ -61,10 +62,10 @@ class House:
     """Its processes run while it is entered; ``say`` is told what happens, in words."""
 
     def __init__(
-        self, home: Path, database: Database, name: str, *, nodes: Sequence[str], mounts: bool, scale: float,
-        throttle_s: float, say: Say,
+        self, home: Path, database: Database, name: str, *, nodes: Sequence[str], mounts: bool,
+        network: Network | None, scale: float, throttle_s: float, say: Say,
     ) -> None:  # fmt: skip
-        self.home, self.database, self.name, self.say = home, database, name, say
+        self.home, self.database, self.name, self.network, self.say = home, database, name, network, say
         self.names, self._mounts, self.scale, self._throttle_s = tuple(nodes), mounts, scale, throttle_s
         self.programs = Programs(say)
         self.web, self.broker_port = throwaway.free_port(), throwaway.free_port()
@@ -79,7 +80,8 @@ class House:
         self._copy(prepared)
         self._witness.__enter__()
         env = environment(self.home, self.database.url(self.name)) | {
-            "EMEP_PORT": str(self.web), "EMEP_BROKER_URL": f"redis://127.0.0.1:{self.broker_port}/0",
+            "EMEP_PORT": str(self.web), "EMEP_ALLOWED_HOSTS": self.network.server if self.network else "",
+            "EMEP_BROKER_URL": f"redis://127.0.0.1:{self.broker_port}/0",
             "EMEP_TIME_SCALE": str(self.scale), "EMEP_MERGE_THROTTLE_S": str(self._throttle_s),
             truth.DIRECTORY: str(self.truth),
         }  # fmt: skip
@@ -96,7 +98,7 @@ class House:
             self.programs.add(Program(name, command, env, self.home / "logs" / f"{name}.log"))
         for place, name in enumerate(self.names):
             node = Node(name, self.home / "nodes" / name, self.programs, web=self.web, broker=self.broker_port,
-                        mounts=self._mounts)  # fmt: skip
+                        mounts=self._mounts, network=self.network)  # fmt: skip
             self.nodes[name] = node
             node.start(env, prepared / "nodes" / name / "token", rack=f"r{place % 2 + 1}")
         wait_until(self._ready, self.programs, "all nodes are ready", 120)

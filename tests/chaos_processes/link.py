@@ -1,8 +1,8 @@
 """The wire between a node and a server: a TCP proxy that can lose, hold, delay and cut what goes over it.
 
 What is held is not forgotten, as with a network that comes back: TCP sends it again, so an old message may arrive long
-after its sender gave up. It stands where namespaces and a blackhole route would, and needs no right that a container
-may lack. Nothing but the standard library.
+after its sender gave up. Where there is a network of hosts the wire is at the server's end, and only delays and cuts;
+where a container lacks the right for one it does all of it. Nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: clo
 
 
 class Link:
-    """Listens on ``port`` of 127.0.0.1 and passes everything on to ``target``; ``http``: says 502 where nobody listens.
+    """Listens on ``port`` of ``host`` and passes everything on to ``target`` here; ``http``: says 502 where nobody is.
 
     ``up`` is from the node to the server, ``down`` is back.
     """
 
-    def __init__(self, target: int, *, http: bool) -> None:
+    def __init__(self, target: int, *, http: bool, host: str = "127.0.0.1") -> None:
         self._target, self._http = target, http
         self._held: frozenset[str] = frozenset()
         self._delay_s, self._is_cut, self._closed, self._cuts = 0.0, False, False, 0
         self._gate = threading.Condition()
         self._sockets: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server((host, 0), backlog=64)
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name=f"link-{self.port}", daemon=True).start()
 

@@ -17,6 +17,7 @@ from tests.chaos_processes.database import SUPERUSER, Database
 from tests.chaos_processes.hand import Hand, Missed, Undo, nothing
 from tests.chaos_processes.house import House
 from tests.chaos_processes.load import Load, Order
+from tests.chaos_processes.network import Network
 from tests.chaos_processes.node import wait_until
 from tests.chaos_processes.undisturbed import Undisturbed
 from tests.checker import export
@@ -65,15 +66,17 @@ class Story:
     """``merges`` are running undisturbed meanwhile: at the end their bytes are compared with the house's."""
 
     def __init__(
-        self, seed: int, setting: Setting, home: Path, database: Database, merges: Undisturbed, *, mounts: bool
-    ) -> None:
+        self, seed: int, setting: Setting, home: Path, database: Database, merges: Undisturbed, *, mounts: bool,
+        network: Network | None,
+    ) -> None:  # fmt: skip
         self.found = Found(seed)
         self._setting, self._home, self._merges = setting, home, merges
         home.mkdir(parents=True)
         self._record = home / "record.txt"
         self._begun = time.monotonic()
         self._house = House(home, database, f"emep_run_{seed}", nodes=setting.names, mounts=mounts,
-                            scale=setting.scale, throttle_s=setting.throttle_s, say=self._say)  # fmt: skip
+                            network=network, scale=setting.scale, throttle_s=setting.throttle_s,
+                            say=self._say)  # fmt: skip
         self._customers = Customers(self._house)
         self._hand = Hand(self._house)
         self._load = Load([])

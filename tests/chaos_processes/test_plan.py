@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos_processes import faults, load
 from tests.chaos_processes.__main__ import FULL, SHORT, SHORT_SEEDS, main
-from tests.chaos_processes.hand import HOLDS, Hand
+from tests.chaos_processes.hand import HOLDS, Hand, Missed
 
 NODES = ["node-1", "node-2"]
 
@@ -53,30 +53,46 @@ def test_there_is_a_hand_for_every_kind():
 @pytest.mark.parametrize("kind", ["hold up", "hold down", "hold both", "cut", "slow"])
 def test_a_fault_of_a_wire_is_done_to_it_and_healed_by_its_undoing(kind):
     done: list[str] = []
-
-    def wire() -> SimpleNamespace:
-        names = ("hold", "cut", "delay", "heal")
-        return SimpleNamespace(**{name: lambda *_, name=name: done.append(name) for name in names})
-
-    house = SimpleNamespace(nodes={"node-1": SimpleNamespace(link=wire(), bell=wire())})
-    _, undo = Hand(house).do(faults.Fault(0.0, kind, "node-1"))
-    assert set(done) == {{"slow": "delay"}.get(kind, kind.split()[0])}
+    names = ("hold", "cut", "delay", "mend")
+    node = SimpleNamespace(**{name: lambda *_, name=name: done.append(name) for name in names})
+    _, undo = Hand(SimpleNamespace(nodes={"node-1": node})).do(faults.Fault(0.0, kind, "node-1"))
+    assert done == [{"slow": "delay"}.get(kind, kind.split()[0])]
     undo()
-    assert done[-2:] == ["heal", "heal"]
+    assert done[1:] == ["mend"]
+
+
+def test_two_nodes_are_parted_that_work_on_one_attempt_and_joined_again():
+    done: list[tuple[str, ...]] = []
+    work = {"node-1": ["a", "b"], "node-2": ["c"], "node-3": ["b"]}
+    network = SimpleNamespace(part=lambda *who: done.append(("part", *who)), rejoin=lambda *who: done.append(who))
+    nodes = {name: SimpleNamespace(name=name, at_work=lambda all=all: all) for name, all in work.items()}
+    hand, fault = Hand(SimpleNamespace(nodes=nodes, network=network)), faults.Fault(0.0, "part gang", lot=0.9)
+    said, undo = hand.do(fault)
+    assert (said, done) == ("node-1 and node-3", [("part", "node-1", "node-3")])
+    undo()
+    assert done[1:] == [("node-1", "node-3")]
+    work["node-3"].clear()
+    with pytest.raises(Missed):
+        hand.do(fault)
+
+
+def test_where_no_network_could_be_made_the_record_says_that_no_nodes_were_parted():
+    said, _ = Hand(SimpleNamespace(nodes={}, network=None)).do(faults.Fault(0.0, "part gang"))
+    assert said.startswith("left out")
 
 
 def test_the_full_set_of_eight_runs_has_200_kills():
     assert 8 * FULL.kills >= 200
 
 
-def test_the_short_set_kills_a_node_and_the_database_fills_a_disk_and_stops_a_keeper():
+def test_the_short_set_kills_a_node_and_the_database_fills_a_disk_stops_a_keeper_and_cuts_a_node_and_a_gang():
     kinds = {
         fault.kind
         for seed in SHORT_SEEDS
         for fault in faults.plan(seed, SHORT.names, seconds=SHORT.seconds, kills=SHORT.kills, harms=SHORT.harms)
     }
     assert {"kill agent", "kill job", "kill node", "kill scheduler", "crash database", "fill store",
-            "stop keeper"} <= kinds  # fmt: skip
+            "stop keeper", "hold up", "part gang"} <= kinds  # fmt: skip
 
 
 def test_a_mixed_load_has_every_kind_of_job():

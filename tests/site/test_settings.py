@@ -28,11 +28,28 @@ def up(**env: str) -> tuple[int, str]:
         ("EMEP_PORT", "70000", "EMEP: EMEP_PORT must be 1 to 65535, not 70000"),
         ("EMEP_TIME_SCALE", "0", "EMEP: EMEP_TIME_SCALE must be above 0 and at most 10"),
         ("EMEP_REQUESTS_AT_WORK", "0", "EMEP: EMEP_REQUESTS_AT_WORK must be 1 or more, not 0"),
+        ("EMEP_URL", "head:8000",
+         "EMEP: EMEP_URL must be an address like https://emep.example or http://head:8000, not 'head:8000'"),
+        ("EMEP_URL", "http://[::1",
+         "EMEP: EMEP_URL must be an address like https://emep.example or http://head:8000, not 'http://[::1'"),
         ("EMEP_TICK_S", "nan", "EMEP: EMEP_TICK_S must be a number, not 'nan'"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_variable_is_named_in_one_line(name, value, said, tmp_path):
     assert up(**{"EMEP_DATA_DIR": str(tmp_path), name: value}) == (1, said)
+
+
+HOSTS = "import emep_site.settings as s; print(*s.ALLOWED_HOSTS)"
+
+
+@pytest.mark.parametrize(
+    ("url", "more", "also"),
+    [("http://head:8000", "", ["head"]), ("https://[fd00::7]/", "old,older", ["[fd00::7]", "old", "older"])],
+)
+def test_the_server_goes_by_the_name_in_its_url_and_by_those_that_are_added(url, more, also, tmp_path):
+    env = {**os.environ, "EMEP_DATA_DIR": str(tmp_path), "EMEP_URL": url, "EMEP_ALLOWED_HOSTS": more}
+    done = subprocess.run([sys.executable, "-c", HOSTS], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["localhost", "127.0.0.1", "[::1]", "127.0.0.1", *also]
 
 
 @pytest.mark.parametrize("url", ["foo", "foo://bar/x", "postgresql://a:hunter2@b:port/x", "postgresql://localhost"])

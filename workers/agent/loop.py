@@ -22,6 +22,7 @@ from workers.agent.client import Api, CallFailed
 from workers.agent.devices import Devices
 from workers.agent.devices_checkup import Checkup
 from workers.agent.devices_release import Departures
+from workers.agent.interface import interface_of
 from workers.agent.lookout import Lookout
 from workers.agent.machine import Machine
 from workers.agent.meeting import KeptPorts, alone
@@ -172,6 +173,10 @@ class Loop:
 
     # ------------------------------------------------------------ calls
 
+    def _address(self) -> str:
+        """Where other nodes reach this one."""
+        return self.settings.address or socket.gethostname()
+
     def _send_register(self, command: m.SendRegister) -> None:
         boots = self.devices.boots()
         if boots != self.boots:  # simulated: the script has rebooted the node, and nothing of a job has survived
@@ -182,7 +187,7 @@ class Loop:
         bandwidth = self.settings.bandwidth
         body = {
             "boot_id": self._boot_id(), "seq": command.seq, "protocol": PROTOCOL_VERSION, "agent_version": VERSION,
-            "address": self.settings.address or socket.gethostname(),
+            "address": self._address(),
             "rack_id": self.settings.rack or str(self.node.get("rack_id") or ""),
             "network_bandwidth_gbps": float(
                 bandwidth if bandwidth is not None else self.node.get("network_bandwidth_gbps") or 0
@@ -286,7 +291,7 @@ class Loop:
             spec = launching.build(
                 launch, directory, environment=os.environ, wall_now=time.time(),
                 meeting=command.meeting or alone(), threads=int(cores * share), run_as=self.settings.run_as,
-                memory_bytes=self.settings.job_memory_bytes,
+                memory_bytes=self.settings.job_memory_bytes, interface=interface_of(self._address()),
             )  # fmt: skip
             launching.write(directory, launch, spec)
         except (KeyError, OSError, TypeError, ValueError) as problem:

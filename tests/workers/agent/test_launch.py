@@ -19,12 +19,26 @@ ALONE = Meeting(address="127.0.0.1", port=29500)
 
 
 def built(
-    tmp_path: Path, environment: dict[str, str] | None = None, meeting: Meeting = ALONE, **launch: Any
-) -> ExecSpec:
+    tmp_path: Path, environment: dict[str, str] | None = None, meeting: Meeting = ALONE,
+    interface: str | None = None, **launch: Any,
+) -> ExecSpec:  # fmt: skip
     document: Any = launch_of(**launch)
     return launching.build(
-        document, tmp_path, environment=environment or {}, wall_now=1000.0, meeting=meeting, threads=4
+        document, tmp_path, environment=environment or {}, wall_now=1000.0, meeting=meeting, threads=4,
+        interface=interface,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("nodes", "agents", "owns", "right"),
+    [(2, {}, {}, "eth0"), (1, {}, {}, None), (2, {"GLOO_SOCKET_IFNAME": "ib0"}, {}, "ib0"),
+     (2, {"GLOO_SOCKET_IFNAME": "ib0"}, {"GLOO_SOCKET_IFNAME": "ib1"}, "ib1")],
+)  # fmt: skip
+def test_ranks_on_several_nodes_talk_over_the_interface_of_the_nodes_address_unless_told(
+    nodes: int, agents: dict[str, str], owns: dict[str, str], right: str | None
+) -> None:
+    spec = built(Path("/a"), agents, interface="eth0", node_count=nodes, env=owns)
+    assert spec.env.get("GLOO_SOCKET_IFNAME") == right
 
 
 def test_a_built_in_kind_runs_as_the_kinds_module_of_this_program() -> None:
