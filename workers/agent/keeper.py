@@ -2,7 +2,8 @@
 
 It outlives its agent: the agent may crash, hang or be upgraded, and no job loses its exit status. It watches the
 lease by itself, so that a hung agent's jobs are stopped in time too (SIGTERM to the leader at the deadline, SIGKILL
-to everything ``kill_s`` later). When the keeper dies its jobs die with it, and the next keeper sweeps what is left.
+to everything ``kill_s`` later), and so is a job whose agent has asked it to stop and died before it could end it. When
+the keeper dies its jobs die with it, and the next keeper sweeps what is left.
 It leaves a pulse (``pulse.py``), by which its agent knows one that hangs, and ends it.
 """
 
@@ -130,7 +131,7 @@ class Keeper:
         self.reap()
         for child in list(self.children.values()):
             self.birth(child)
-        lease = self.fence()
+        overdue, lease = self.overdue(), self.fence()
         for child in list(self.children.values()):
             self.finish(child)
         now = self.clock()
@@ -139,8 +140,8 @@ class Keeper:
         if any(c.wait_status is not None or self._due(c) for c in self.children.values()):
             return KILL_POLL_S
         due = [c.kill_at for c in self.children.values() if c.kill_at is not None]
-        if self.children and lease is not None:
-            due.append(lease)
+        if self.children:
+            due += [at for at in (lease, overdue) if at is not None]
         return max(0.0, min([POLL_S, *(at - now for at in due)]))
 
     def finished(self) -> bool:
@@ -293,6 +294,25 @@ class Keeper:
             self.log("fence", job=child.name, deadline=deadline)
             self._end(child, "fence", self.clock() + kill_s)
         return None
+
+    def overdue(self) -> float | None:
+        """Kill every job whose time to stop is over, as its agent wrote it down; when the next one's will be.
+
+        Without ``preempt`` the stop was taken back.
+        """
+        now, next_at = self.clock(), None
+        for child in self.children.values():
+            if not child.termed or child.wait_status is not None or child.cause != "exit":
+                continue
+            kill_at = (read_json(child.directory / "stop.json") or {}).get("kill_at")
+            if not isinstance(kill_at, int | float) or not (child.directory / "preempt").exists():
+                continue
+            if now >= kill_at:
+                self.log("overdue", job=child.name, kill_at=kill_at)
+                self._end(child, "kill", now)
+            else:
+                next_at = kill_at if next_at is None else min(next_at, kill_at)
+        return next_at
 
     # ------------------------------------------------------------ the end of a job
 

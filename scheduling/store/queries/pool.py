@@ -38,6 +38,8 @@ def pool(actor: Actor | None = None, node: str | None = None, *, at: datetime | 
     stand, kept = standings(nodes, at or now()), nominations()
     homes = {n.pk: n for n in nodes}
     for g in Gpu.objects.filter(node__in=nodes).exclude(state=GpuState.RETIRED).order_by("index"):
+        if g.node_id not in homes:
+            continue  # its node has registered since the nodes were read
         home, how = homes[g.node_id], stand[g.node_id].standing
         gpus.setdefault(g.node_id, []).append(
             _gpu(g, home, holders.get(g.pk), actor, standing=how, kept=kept.get(g.uuid))

@@ -17,6 +17,7 @@ import pytest
 from tests.workers.agent.waiting import forget_groups, until
 from workers.agent import proctable
 from workers.agent.keeper import Child, Keeper
+from workers.agent.messages import StopAsked
 from workers.agent.processes import Processes
 from workers.agent.spawn import ExecSpec
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, read_json, write_json
@@ -168,6 +169,41 @@ def test_a_job_that_ignores_sigterm_is_killed_on_demand(tmp_path: Path) -> None:
         assert alive(pid)
         kept.processes.kill(REF)
         assert (kept.end().cause, kept.end().signal) == ("kill", 9)
+
+
+def asked_to_stop(kept: Kept, *, within_s: float | None) -> float:
+    """The agent has put the stop on record and sent the signal, and does nothing more; when its time is over."""
+    now = boottime()
+    kill_at = None if within_s is None else now + within_s
+    write_json(kept.state.of(REF) / "stop.json", asdict(StopAsked("preempt", now, kill_at)))
+    (kept.state.of(REF) / "preempt").write_text("{}")
+    kept.processes.term(REF)
+    until(lambda: "sigterm" in kept.log(), "the signal")
+    return now if kill_at is None else kill_at
+
+
+def test_a_job_that_does_not_stop_in_its_time_is_killed_though_its_agent_is_gone(tmp_path: Path) -> None:
+    with keeping(tmp_path) as kept:
+        kept.run(STUBBORN + FOREVER)
+        kept.says("up")
+        kill_at = asked_to_stop(kept, within_s=0.4)
+        end = kept.end()
+        assert (end.cause, end.signal) == ("kill", 9)
+        assert end.at >= kill_at
+
+
+@pytest.mark.parametrize("taken_back", [True, False])
+def test_a_stop_that_was_taken_back_or_has_no_end_kills_nobody(tmp_path: Path, taken_back: bool) -> None:
+    with keeping(tmp_path) as kept:
+        pid = kept.run(STUBBORN + FOREVER)
+        kept.says("up")
+        kill_at = asked_to_stop(kept, within_s=0.5 if taken_back else None)
+        if taken_back:
+            (kept.state.of(REF) / "preempt").unlink()
+        until(lambda: boottime() > kill_at, "the end of its time")
+        kept.run("pass", ref=Ref("a2", 1))  # the keeper has gone round since
+        assert alive(pid)
+        assert kept.processes.ended(REF) is None
 
 
 def test_only_the_leader_gets_sigterm_and_only_once(tmp_path: Path) -> None:
