@@ -131,7 +131,7 @@ class Story:
         try:
             what, undo = self._hand.do(fault)
         except Missed:
-            if now < 3 * self._setting.seconds:  # there may be something to hit later
+            if self._may_come(now):
                 ahead.append(fault.later(now + 1.0))
                 ahead.sort()
             else:
@@ -141,6 +141,11 @@ class Story:
         self._say(f"{fault}: {what}")
         if undo is not nothing:
             behind.append((now + fault.lasts_s, str(fault), undo))
+
+    def _may_come(self, now: float) -> bool:
+        """Whether there may be something to hit later: not for ever, and not once all jobs have ended."""
+        seconds = self._setting.seconds
+        return now < seconds or (now < 3 * seconds and not self._all_ended(self._load.orders))
 
     def _undo(self, behind: Sequence[tuple[float, str, Undo]], now: float) -> list[tuple[float, str, Undo]]:
         for until, what, undo in behind:
