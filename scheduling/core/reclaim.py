@@ -7,21 +7,24 @@ from dataclasses import dataclass
 from scheduling.core.aftermath import Ended, aftermath
 from scheduling.core.lifecycle import JobEvent, JobState, NodeEvent, NodeState, node_sources_of
 from scheduling.core.plan import Cause, LoseNode, Reason, Reclaim
-from scheduling.core.snapshot import LiveAttempt, NodeLease, Snapshot
+from scheduling.core.snapshot import LiveAttempt, NodeLease, SilenceGuard, Snapshot
+from scheduling.core.words import instant_in_words, nodes_in_words
 
 # Three reports in a row are missing at the real timings: such a node gets no new work, and counts as silent.
 SILENT_SHARE_OF_LEASE = 0.5
 MASS_SILENCE = "MASS_SILENCE"
+NOBODY = SilenceGuard()
 
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """What one tick takes back. ``unreachable``: the nodes that get no new work in it."""
+    """What one tick takes back. ``unreachable``: the nodes that get no new work in it; ``guard``: those it spares."""
 
     lose_nodes: tuple[LoseNode, ...]
     reclaims: tuple[Reclaim, ...]
     unreachable: frozenset[str]
     alarms: tuple[Reason, ...]
+    guard: SilenceGuard = NOBODY
 
 
 def take_back(snapshot: Snapshot) -> TakenBack:
@@ -33,10 +36,9 @@ def take_back(snapshot: Snapshot) -> TakenBack:
     lease_ms = snapshot.policy.lease_s * 1000
     silent = frozenset(lease.node for lease in snapshot.leases if lease.silent_ms >= SILENT_SHARE_OF_LEASE * lease_ms)
     expired = frozenset(lease.node for lease in snapshot.leases if lease.silent_ms >= lease_ms)
-    alarms = _mass_silence(snapshot)
-
-    lost = frozenset() if alarms else expired
-    frozen = silent if alarms else frozenset()
+    guard, alarms = _guard(snapshot)
+    frozen = frozenset(guard.nodes)
+    lost = expired - frozen
     losable = node_sources_of(NodeEvent.LOSE)
     lose = sorted(node.name for node in snapshot.pool.nodes if node.name in lost and node.state in losable)
     gone = lost | {node.name for node in snapshot.pool.nodes if node.state is NodeState.LOST}
@@ -45,7 +47,7 @@ def take_back(snapshot: Snapshot) -> TakenBack:
         found = _failed_parts(snapshot, attempt, gone=gone, frozen=frozen)
         if found:
             reclaims.append(_reclaim(snapshot, attempt, found))
-    return TakenBack(tuple(LoseNode(name) for name in lose), tuple(reclaims), silent | expired, alarms)
+    return TakenBack(tuple(LoseNode(name) for name in lose), tuple(reclaims), silent | expired, alarms, guard)
 
 
 def deadlines_ms(snapshot: Snapshot, attempt: LiveAttempt) -> tuple[int, ...]:
@@ -95,7 +97,33 @@ def _reclaim(snapshot: Snapshot, attempt: LiveAttempt, found: list[tuple[str, Ca
     )
 
 
-def _mass_silence(snapshot: Snapshot) -> tuple[Reason, ...]:
+def _guard(snapshot: Snapshot) -> tuple[SilenceGuard, tuple[Reason, ...]]:
+    """Whom D21 guards, and the alarm that says so: all that are silent while they are many; then, once some of them
+    have returned, the others for one more lease, in which whatever had cut them all off lets them return too.
+    """
+    if snapshot.silence_confirmed:
+        return NOBODY, ()
+    lease_ms = round(snapshot.policy.lease_s * 1000)
+    silent = {
+        lease.node: lease.last_heartbeat_ms
+        for lease in snapshot.leases
+        if lease.silent_ms >= SILENT_SHARE_OF_LEASE * lease_ms
+    }
+    if many := _many_silent(snapshot):
+        return SilenceGuard(silent), (many,)
+    left = {node: heard for node, heard in snapshot.guard.nodes.items() if silent.get(node) == heard}
+    until_ms = snapshot.now_ms + lease_ms if snapshot.guard.until_ms is None else snapshot.guard.until_ms
+    if not left or snapshot.now_ms >= until_ms:
+        return NOBODY, ()
+    have, them, they_are = ("has", "it", "it is") if len(left) == 1 else ("have", "them", "they are")
+    message = (
+        f"{nodes_in_words(len(left))} of those that fell silent together {have} not returned yet: nothing is taken "
+        f"back from {them} before {instant_in_words(until_ms)}, unless an operator confirms that {they_are} gone"
+    )
+    return SilenceGuard(left, until_ms), (Reason(MASS_SILENCE, message, (("silent", len(left)),)),)
+
+
+def _many_silent(snapshot: Snapshot) -> Reason | None:
     """The alarm of D21 when at least ``mass_silent_min`` nodes and more than ``mass_silent_share`` are silent at once.
 
     Nodes that were lost longer than a lease ago fell silent another time: they count neither way. A node that
@@ -111,14 +139,10 @@ def _mass_silence(snapshot: Snapshot) -> tuple[Reason, ...]:
 
     counted = [lease for lease in snapshot.leases if counts(lease)]
     silent = [lease for lease in counted if lease.silent_ms >= SILENT_SHARE_OF_LEASE * lease_ms]
-    if (
-        snapshot.silence_confirmed
-        or len(silent) < policy.mass_silent_min
-        or len(silent) <= policy.mass_silent_share * len(counted)
-    ):
-        return ()
+    if len(silent) < policy.mass_silent_min or len(silent) <= policy.mass_silent_share * len(counted):
+        return None
     message = (
         f"{len(silent)} of {len(counted)} nodes fell silent within one lease: nothing is taken back from them "
         "until they return or an operator confirms that they are gone"
     )
-    return (Reason(MASS_SILENCE, message, (("silent", len(silent)), ("nodes", len(counted)))),)
+    return Reason(MASS_SILENCE, message, (("silent", len(silent)), ("nodes", len(counted))))

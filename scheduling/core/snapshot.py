@@ -151,6 +151,18 @@ class NodeLease:
 
 
 @dataclass(frozen=True, slots=True)
+class SilenceGuard:
+    """The nodes from which nothing is taken back, since they fell silent together with many others (D21).
+
+    ``nodes``: when each was last heard from, in ms; the guard of one that was heard from since is over. ``until_ms``:
+    when it ends for those that do not return; None while they are many.
+    """
+
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """What an entity had consumed by ``settled_ms``, as it counted then: GPU-ms times the billing weight, with lost
     work credited (D6). It fades from there; running attempts count beside it from their grant on."""
@@ -172,7 +184,8 @@ class Usage:
 class Snapshot:
     """Everything one decision may know. The order of the tuples does not matter.
 
-    ``silence_confirmed``: an operator said that the mass silence is real, so the guard of D21 is off.
+    ``guard``: what the tick before left of D21's guard over nodes that fell silent together; ``silence_confirmed``: an
+    operator said that they are gone, so it is off.
     ``can_preempt``: False while checkpoints can't be stored; then no victims are chosen (D31).
     """
 
@@ -185,5 +198,6 @@ class Snapshot:
     usage: Usage = Usage()
     nominations: tuple[Nomination, ...] = ()
     windows: tuple[Window, ...] = ()
+    guard: SilenceGuard = SilenceGuard()
     silence_confirmed: bool = False
     can_preempt: bool = True

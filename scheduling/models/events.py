@@ -44,6 +44,10 @@ class SchedulerState(models.Model):
     ticks = models.PositiveBigIntegerField(default=0)
     holds = models.JSONField(default=dict, help_text="why jobs wait: one entry a shape, never one a job")
     alarms = models.JSONField(default=list)
+    silence_guard = models.JSONField(
+        default=dict,
+        help_text="the nodes that fell silent together, each with when it was last heard from, and until when",
+    )
     silence_confirmed_at = models.DateTimeField(
         null=True, help_text="an operator said then that the many nodes that had fallen silent are gone"
     )

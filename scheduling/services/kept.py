@@ -20,7 +20,7 @@ from scheduling.core.plan import Plan
 from scheduling.core.policy import Policy
 from scheduling.core.reclaim import take_back
 from scheduling.core.scheduler import Scheduler
-from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
+from scheduling.core.snapshot import LiveAttempt, SilenceGuard, Snapshot, WaitingJob
 from scheduling.store import load, load_jobs, load_pool
 from scheduling.store.clock import to_ms
 from scheduling.store.commit.giving_back import GIVEN_BACK
@@ -35,12 +35,13 @@ FOLLOWED = ("job", *ALWAYS_ANEW)
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A plan, the policy it follows, and the scheduler that has applied it to itself. ``anew``: it was just built;
-    ``moved``: something had changed since the plan before."""
+    """A plan, the policy it follows, the scheduler that has applied it to itself, and the silent nodes that it guards.
+    ``anew``: it was just built; ``moved``: something had changed since the plan before."""
 
     plan: Plan
     policy: Policy
     scheduler: Scheduler
+    guard: SilenceGuard
     anew: bool
     moved: bool
 
@@ -97,10 +98,11 @@ class Kept:
         return self._scheduler
 
     def _cycle(self, scheduler: Scheduler, now: datetime, *, anew: bool, moved: bool) -> Decided:
+        guard, confirmed = load_pool.silence(now, lease_s=scheduler.policy.lease_s)
         sight = Snapshot(
             now_ms=to_ms(now), policy=scheduler.policy, pool=scheduler.pool, live=tuple(self._live.values()),
             leases=load_pool.leases(now),
-            silence_confirmed=load_pool.silence_confirmed(now, lease_s=scheduler.policy.lease_s),
+            guard=guard, silence_confirmed=confirmed,
         )  # fmt: skip
         back = take_back(sight)
         if back.unreachable != self._unreachable:
@@ -108,7 +110,7 @@ class Kept:
             scheduler.use(placeable(scheduler.pool, unreachable=back.unreachable))
         plan = scheduler.cycle(sight.now_ms, back)
         plan = replace(plan, next_wakeup_ms=next_wakeup(sight, scheduler, back))
-        return Decided(plan, scheduler.policy, scheduler, anew, moved)
+        return Decided(plan, scheduler.policy, scheduler, back.guard, anew, moved)
 
     def _follow(self, scheduler: Scheduler, changes: Iterable[Change], now: datetime) -> bool:
         """The scheduler knows of the changes; False when what it knew can't have become what the rows say."""

@@ -104,7 +104,7 @@ def run_tick(holder: str, now: datetime, ticker: Ticker | None = None) -> TickRe
     spent = (time.perf_counter() - begun) * 1000
     alarms = [*plan.alarms, *alarming.alarms(now, can_store=can_store)]
     record.tick(now, milliseconds=spent, holds=ticker.news(decided, acted=acted, now=now),
-                alarms=[plain(alarm) for alarm in alarms])  # fmt: skip
+                alarms=[plain(alarm) for alarm in alarms], guard=decided.guard)  # fmt: skip
     wake = None if plan.next_wakeup_ms is None else max(0.0, (plan.next_wakeup_ms - plan.now_ms) / 1000)
     return TickResult(
         led=True,

@@ -12,7 +12,7 @@ from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.pool import Gpu as CoreGpu
 from scheduling.core.pool import Node as CoreNode
 from scheduling.core.pool import Pool
-from scheduling.core.snapshot import NodeLease
+from scheduling.core.snapshot import NodeLease, SilenceGuard
 from scheduling.core.snapshot import Window as CoreWindow
 from scheduling.models import Availability, Gpu, Node, NodeLive, SchedulerState, Window
 from scheduling.store.clock import to_ms
@@ -38,7 +38,9 @@ def _counted(model: type[Model], which: int) -> QuerySet[Any, tuple[Any, ...]]:
 _INVENTORY = Fixed(lambda: _counted(Node, 0).union(_counted(Gpu, 1), all=True))
 _LEASES = FixedValues(lambda: NodeLive.objects.values_list("node__name", "node__boot_id", "last_heartbeat_at"))
 _ACCEPTING = FixedValues(lambda: Availability.objects.order_by("pk").values_list("since", "last_seen_at")[:1])
-_CONFIRMED = Fixed(lambda since: SchedulerState.objects.filter(silence_confirmed_at__gt=since).values_list("pk"))
+_SILENCE = FixedValues(
+    lambda: SchedulerState.objects.order_by("pk").values_list("silence_confirmed_at", "silence_guard")[:1]
+)
 
 
 def pool_of() -> Pool:
@@ -85,11 +87,12 @@ def windows(now: datetime) -> tuple[CoreWindow, ...]:
     )  # fmt: skip
 
 
-def silence_confirmed(now: datetime, *, lease_s: float) -> bool:
-    """Whether an operator said within the last lease that those who are silent are gone: by then each of them is lost,
-    and whoever falls silent later is guarded again."""
-    since = now - timedelta(seconds=lease_s)
-    return bool(_CONFIRMED(since))
+def silence(now: datetime, *, lease_s: float) -> tuple[SilenceGuard, bool]:
+    """Whom the last tick guarded of those who fell silent together, and whether an operator has said since that they
+    are gone: within the last lease. By then each of them is lost, and whoever falls silent later is guarded again."""
+    confirmed_at, kept = next(iter(_SILENCE()), (None, {}))
+    guard = SilenceGuard(kept.get("nodes", {}), kept.get("until_ms"))
+    return guard, confirmed_at is not None and confirmed_at > now - timedelta(seconds=lease_s)
 
 
 def leases(now: datetime) -> tuple[NodeLease, ...]:

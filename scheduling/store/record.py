@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, Func
 
+from scheduling.core.snapshot import SilenceGuard
 from scheduling.models import (
     Attempt,
     AttemptNode,
@@ -154,8 +155,11 @@ def _uuid(text: str) -> UUID | None:
 
 
 def tick(
-    now: datetime, *, milliseconds: float, holds: Mapping[str, Any] | None, alarms: Sequence[Mapping[str, Any]]
-) -> None:
-    """The scheduler's row shows its last tick and why jobs wait (one entry a shape); None when that is as it was."""
-    told = {} if holds is None else {"holds": dict(holds)}
+    now: datetime, *, milliseconds: float, holds: Mapping[str, Any] | None, alarms: Sequence[Mapping[str, Any]],
+    guard: SilenceGuard,
+) -> None:  # fmt: skip
+    """The scheduler's row shows its last tick, whom it guards, and why jobs wait (one entry a shape); None when that is
+    as it was."""
+    told: dict[str, Any] = {} if holds is None else {"holds": dict(holds)}
+    told["silence_guard"] = {"nodes": dict(guard.nodes), "until_ms": guard.until_ms} if guard.nodes else {}
     _TICKED(last_tick_at=now, last_tick_ms=milliseconds, alarms=list(alarms), **told)

@@ -10,6 +10,8 @@ from scheduling.core.decide import decide
 from scheduling.core.lifecycle import JobEvent, JobState, NodeState
 from scheduling.core.plan import LoseNode, Plan
 from scheduling.core.policy import DEFAULT_POLICY, backoff_s
+from scheduling.core.reclaim import take_back
+from scheduling.core.snapshot import SilenceGuard
 
 from .build import codes_of, groups, job, lease, live, order_of, with_node_state, world
 
@@ -93,12 +95,64 @@ def test_d21_more_than_a_third_of_the_nodes_is_mass_silence():
     assert with_silent(*[60.0] * 5, *[1.0] * 9).lose_nodes == ()
 
 
-def test_d21_mass_silence_ends_when_the_nodes_return():
-    assert with_silent(60.0, *[1.0] * 6).lose_nodes == (LoseNode("n0"),)
+def returned(*seconds: float, guarded: tuple[str, ...] = ("n0",), now_ms: int = NOW, until_ms: int | None = None):
+    """What is taken back once others of those that fell silent with ``guarded`` have returned: n0, n1, ... are silent
+    for so long."""
+    leases = [lease(f"n{place}", silent_s=silent, now_ms=now_ms) for place, silent in enumerate(seconds)]
+    heard = {each.node: each.last_heartbeat_ms for each in leases if each.node in guarded}
+    the_world = world(groups(len(seconds), 2), running=[live("r", "n0/0")], leases=leases, now_ms=now_ms)
+    return take_back(replace(the_world, guard=SilenceGuard(heard, until_ms)))
+
+
+def test_d21_who_fell_silent_with_others_that_have_returned_has_one_more_lease():
+    back = returned(60.0, *[1.0] * 6)
+    assert (back.lose_nodes, back.reclaims, back.guard.until_ms) == ((), (), NOW + 60_000)
+    later = returned(119.9, *[1.0] * 6, now_ms=NOW + 59_900, until_ms=back.guard.until_ms)
+    assert (later.lose_nodes, later.guard.until_ms) == ((), NOW + 60_000)
+    after = returned(120.0, *[1.0] * 6, now_ms=NOW + 60_000, until_ms=back.guard.until_ms)
+    assert (after.lose_nodes, len(after.reclaims), after.guard, after.alarms) == (
+        (LoseNode("n0"),), 1, SilenceGuard(), ()
+    )  # fmt: skip
+
+
+def test_d21_the_alarm_says_how_many_have_not_returned_and_until_when_they_are_spared():
+    alarm = returned(60.0, 60.0, *[1.0] * 6, guarded=("n0", "n1")).alarms[0]
+    assert (alarm.code, dict(alarm.numbers)) == ("MASS_SILENCE", {"silent": 2})
+    assert alarm.message == (
+        "2 nodes of those that fell silent together have not returned yet: nothing is taken back from them before "
+        "1 Jan 1970, 00:02:40 UTC, unless an operator confirms that they are gone"
+    )
+
+
+def test_d21_a_node_that_fell_silent_by_itself_is_lost_whoever_is_guarded():
+    assert returned(60.0, 60.0, *[1.0] * 6).lose_nodes == (LoseNode("n1"),)
+
+
+def test_d21_a_node_that_was_heard_from_since_is_guarded_no_more():
+    leases = [lease("n0", silent_s=60.0, now_ms=NOW), *(lease(f"n{n}", silent_s=1.0, now_ms=NOW) for n in range(1, 7))]
+    the_world = replace(world(groups(7, 2), leases=leases, now_ms=NOW), guard=SilenceGuard({"n0": 5}))
+    assert take_back(the_world).lose_nodes == (LoseNode("n0"),)
+
+
+def test_d21_while_many_are_silent_all_of_them_are_guarded_without_an_end():
+    back = returned(*[60.0] * 4, 31.0, 1.0, guarded=(), until_ms=NOW + 1)
+    assert (sorted(back.guard.nodes), back.guard.until_ms) == (["n0", "n1", "n2", "n3", "n4"], None)
+
+
+def test_d21_mass_silence_ends_when_all_of_the_nodes_return():
+    back = returned(*[1.0] * 7)
+    assert (back.guard, back.alarms) == (SilenceGuard(), ())
 
 
 def test_d21_mass_silence_ends_when_an_operator_confirms():
     assert len(with_silent(*[60.0] * 6, silence_confirmed=True).lose_nodes) == 6
+
+
+def test_d21_the_guard_of_those_that_have_not_returned_ends_when_an_operator_confirms():
+    leases = [lease("n0", silent_s=60.0, now_ms=NOW), *(lease(f"n{n}", silent_s=1.0, now_ms=NOW) for n in range(1, 7))]
+    the_world = world(groups(7, 2), leases=leases, now_ms=NOW, silence_confirmed=True)
+    back = take_back(replace(the_world, guard=SilenceGuard({"n0": leases[0].last_heartbeat_ms})))
+    assert (back.lose_nodes, back.guard) == ((LoseNode("n0"),), SilenceGuard())
 
 
 def test_d21_nodes_lost_long_ago_do_not_make_a_mass_silence():

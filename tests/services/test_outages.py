@@ -112,13 +112,34 @@ def test_nodes_that_come_back_from_a_mass_silence_go_on_with_their_jobs_and_the_
     assert (attempts("RUNNING"), alarms()) == (8, [])
 
 
-def test_after_a_mass_silence_that_all_but_one_came_back_from_that_one_is_lost(eight):
+def test_after_a_mass_silence_who_comes_back_a_lease_after_the_first_has_lost_nothing_and_who_does_not_is_lost(eight):
     b.listening(102)
     beats(100, NAMES[5:])
     ticks(100)
-    beats(101, NAMES[1:])
+    beats(101, NAMES[4:])
     ticks(102)
-    assert ([n.name for n in Node.objects.filter(state="LOST")], attempts("RUNNING")) == (["n1"], 7)
+    assert (Node.objects.filter(state="LOST").count(), attempts("RUNNING"), alarms()) == (0, 8, ["MASS_SILENCE"])
+    (alarm,) = SchedulerState.objects.get().alarms
+    assert alarm["message"].startswith("4 nodes of those that fell silent together have not returned yet")
+    b.listening(163)
+    beats(140, NAMES[1:])
+    ticks(141, 161)
+    assert (Node.objects.filter(state="LOST").count(), attempts("RUNNING"), alarms()) == (0, 8, ["MASS_SILENCE"])
+    beats(162, NAMES[1:])
+    ticks(163)
+    assert ([n.name for n in Node.objects.filter(state="LOST")], attempts("RUNNING"), alarms()) == (["n1"], 7, [])
+
+
+def test_those_who_have_not_come_back_yet_may_be_confirmed_gone(eight):
+    b.listening(105)
+    beats(100, NAMES[5:])
+    ticks(100)
+    beats(101, NAMES[2:])
+    ticks(102)
+    assert pool.confirm_silence(eight["admin"], b.later(103)) == list(NAMES[:2])
+    ticks(104)
+    assert sorted(n.name for n in Node.objects.filter(state="LOST")) == list(NAMES[:2])
+    assert (attempts("RUNNING"), alarms()) == (6, [])
 
 
 def test_when_an_operator_confirms_a_mass_silence_the_work_is_taken_back(eight):
