@@ -22,10 +22,12 @@ def live(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def ready(request: HttpRequest) -> HttpResponse:
-    """200 when work can be taken and will move; 503 with what is missing."""
+    """200 when work can be taken and will move; 503 with what is missing. The board's alarms are named beside it."""
     missing: dict[str, str] = {}
+    alarms: list[str] = []
     try:
-        age = pool.scheduler(now())["age_s"]
+        tick = pool.scheduler(now())
+        age, alarms = tick["age_s"], [alarm["code"] for alarm in tick["alarms"]]
         if age is None or age > pool.LATE_S:
             missing["scheduler"] = "it has not ticked yet" if age is None else f"its last tick was {age} s ago"
     except DatabaseError:
@@ -33,7 +35,8 @@ def ready(request: HttpRequest) -> HttpResponse:
     if settings.BROKER_URL and (problem := _broker_problem()):
         missing["broker"] = problem
     return JsonResponse(
-        {"status": "not ready" if missing else "ready", "missing": missing}, status=503 if missing else 200
+        {"status": "not ready" if missing else "ready", "missing": missing, "alarms": alarms},
+        status=503 if missing else 200,
     )
 
 

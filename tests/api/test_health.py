@@ -26,6 +26,15 @@ def test_not_ready_before_the_first_tick_and_ready_after_it(monkeypatch):
 
 
 @pytest.mark.django_db
+def test_a_store_that_takes_nothing_is_named_though_the_service_is_ready(monkeypatch):
+    b.people()
+    monkeypatch.setattr("scheduling.services.artifact_files.can_store", lambda: False)
+    b.ticked()
+    monkeypatch.setattr("scheduling.api.health.now", lambda: b.later(5))
+    assert Client().get("/readyz").json() == {"status": "ready", "missing": {}, "alarms": ["STORE_DOWN"]}
+
+
+@pytest.mark.django_db
 def test_not_ready_when_the_scheduler_stands_still(monkeypatch):
     b.people()
     b.ticked()

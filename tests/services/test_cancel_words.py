@@ -65,3 +65,13 @@ def test_the_page_and_rest_say_how_it_is_cancelled(force, words):
     assert words in text(browser().get(f"/jobs/{run.job}/"))
     (reason,) = Caller(session="alice").get(f"jobs/{run.job}/").json()["reasons"]
     assert (reason["code"], reason["message"], reason["numbers"]["force"]) == ("CANCELLING", words, force[-1])
+
+
+def test_a_job_that_was_done_when_it_stopped_is_cancelled_and_its_results_are_said_to_be_dropped():
+    _, run = cancelled(False)
+    b.finished(run, "SUCCEEDED", now=b.later(2), artifacts=[b.output(run)])
+    job = Job.objects.get(pk=run.job)
+    assert (job.state, job.outputs.count()) == ("CANCELLED", 0)
+    done = "alice cancelled it; it was done by then, and its results are dropped"
+    assert messages(run.job, "attempt_ended") == [f"attempt 1 ended: SUCCEEDED ({done})"]
+    assert messages(run.job, "cancelled") == [f"{done}; it saved nothing: a retry begins from the beginning"]

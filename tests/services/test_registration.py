@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.core.lifecycle import NodeEvent
-from scheduling.models import Attempt, Gpu, Job, Node
+from scheduling.models import Attempt, Event, Gpu, Job, Node
 from scheduling.services import pool
 from scheduling.services.pool import NodeRefused
 from scheduling.store.commit import drains
@@ -181,3 +181,29 @@ def test_a_registration_of_another_boot_counts_whatever_its_number():
     run = b.running(made.who["alice"], made.models, now=b.later(2))
     pool.register("n1", {**b.description("n1", boot="boot-2"), "seq": 3}, b.later(3))
     assert Attempt.objects.get(pk=run.attempt).outcome == "LOST"
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_of_work_that_ran_on_after_it_was_taken_back_the_timeline_says_for_how_long(epoch):
+    _, run = b.busy_lab()
+    b.node("n2")
+    b.listening(70)
+    b.beat("n2", now=b.later(65))
+    b.ticked(b.later(70))  # n1 is lost, and its job runs again on n2
+    held = [{"attempt": run.attempt, "epoch": run.epoch - epoch, "pid_alive": True}]
+    reply = registered(now=b.later(97), attempts=held)
+    assert reply["kill"] == [run.attempt]
+    told = Event.objects.filter(object_id=run.job, type="ran_on").values_list("message", "data")
+    words = (
+        "node n1 is heard of again: attempt 1 still ran there, 27 s after it had been taken back; it is stopped, and "
+        "nothing that it did in that time counts"
+    )
+    assert list(told) == ([(words, {"ran_on_s": 27})] if not epoch else [])
+
+
+def test_of_work_that_is_dead_nothing_is_told():
+    _, run = b.busy_lab()
+    b.listening(70)
+    b.ticked(b.later(70))
+    registered(now=b.later(97), attempts=[{"attempt": run.attempt, "epoch": run.epoch, "pid_alive": False}])
+    assert not Event.objects.filter(type="ran_on").exists()

@@ -1,4 +1,4 @@
-"""A job that is submitted while a tick is on its way is not granted before it was submitted."""
+"""What happens while a tick is on its way: no grant is earlier than the job, or than the GPU is free."""
 
 from __future__ import annotations
 
@@ -29,3 +29,12 @@ def granted(submitted_at: float, ticked_at: float) -> tuple:
 )
 def test_a_grant_is_no_earlier_than_the_submission(submitted_at, ticked_at, at):
     assert granted(submitted_at, ticked_at) == b.later(at)
+
+
+@pytest.mark.parametrize(("ended_at", "ticked_at", "at"), [(5.3, 5.0, 5.3), (5.0, 5.5, 5.5), (65.0, 5.0, 5.0)])
+def test_a_gpu_is_not_granted_before_it_was_released(ended_at, ticked_at, at):
+    lab, run = b.full_lab()
+    job = b.submitted(lab.who["alice"], b.merge_body(lab.models), now=b.later(1))
+    b.finished(run, now=b.later(ended_at))
+    b.ticked(b.later(ticked_at))
+    assert set(Allocation.objects.filter(attempt__job_id=job).values_list("granted_at", flat=True)) == {b.later(at)}

@@ -82,7 +82,10 @@ class Loop:
         self.boot = boot_id()
         lease = read_json(self.state.lease) or {}
         deadline = float(lease.get("deadline", 0.0)) if lease.get("boot_id") == self.boot else 0.0
-        self.machine = Machine(timings=Timings(), deadline=deadline, found=self.processes.found(), sees_gpus=True)
+        self.machine = Machine(
+            timings=Timings(), deadline=deadline, found=self.processes.found(), sees_gpus=True,
+            outage_grace_s=self.settings.outage_grace_s,
+        )  # fmt: skip
         # Above whatever an agent before this one has sent: a message of its that comes late is known to be old.
         self.machine.seq = round(boottime() * 1000)
         self.deeds: dict[type, Callable[[Any], None]] = {

@@ -51,6 +51,7 @@ class Settings:
     job_disk_bytes: int = 500 * 2**30
     cgroup: str = AUTO
     job_memory_bytes: int = 0
+    outage_grace_s: float | None = None
 
     def token(self) -> str:
         """The node's token from its file; raises :class:`BadSettings` when there is none."""
@@ -94,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
 _ENVIRONMENT = {"token_file": "EMEP_NODE_TOKEN_FILE", "broker": "EMEP_BROKER_URL", "state": "EMEP_AGENT_STATE"}
 _NAMES = ("state", "server", "node", "token_file", "gpus", "bell", "broker", "rack", "bandwidth", "on_term", "run_as",
           "guard", "keeper", "address", "cache_bytes", "disk_low_bytes", "job_disk_bytes", "fabric",
-          "cgroup", "job_memory_bytes")  # fmt: skip
+          "cgroup", "job_memory_bytes", "outage_grace_s")  # fmt: skip
 
 
 def load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
@@ -171,6 +172,7 @@ def _check(given: dict[str, Any], problems: list[str]) -> None:
         ("disk_low_bytes", int),
         ("job_disk_bytes", int),
         ("job_memory_bytes", int),
+        ("outage_grace_s", float),
     ):
         if name in given:
             try:
@@ -178,6 +180,10 @@ def _check(given: dict[str, Any], problems: list[str]) -> None:
             except (OverflowError, TypeError, ValueError):
                 problems.append(f"{name}: a number, not {shown(given.pop(name))}")
     _check_memory(given, problems)
+    if not given.get("outage_grace_s", 0.0) >= 0.0:  # NaN is refused too
+        problems.append(
+            f"outage_grace_s: seconds, 0 (a refusal counts as silence) or more, not {given['outage_grace_s']}"
+        )
     if "fabric" in given:
         given["fabric"] = str(given["fabric"]).lower() in ("1", "true", "yes")
 

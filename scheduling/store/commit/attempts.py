@@ -192,7 +192,8 @@ def _why_in_words(job: Job, attempt: Attempt, how: End) -> str:
     """What its nodes say of its end, or why they were to stop it, with who cancelled it; "" when nobody had asked."""
     why = how.why or attempt.why
     if why == "cancel":
-        return "; ".join(words for words in (cancelled.by_whom(job), how.error) if words)
+        done = cancelled.DONE if how.outcome == "SUCCEEDED" else ""
+        return "; ".join(words for words in (cancelled.by_whom(job), done, how.error) if words)
     return how.error or WHY.get(why, "")
 
 

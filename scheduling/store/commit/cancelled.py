@@ -6,6 +6,8 @@ from scheduling.models import Event, Job
 from scheduling.store.clock import past_in_words
 from scheduling.store.commit.resuming import Beginning
 
+DONE = "it was done by then, and its results are dropped"
+
 
 def by_whom(job: Job) -> str:
     """``alice cancelled it``, by the event of the cancel; without a name where there is none."""

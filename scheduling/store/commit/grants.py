@@ -25,8 +25,9 @@ from scheduling.store.load_policy import billing_weights
 from scheduling.store.node_names import named
 
 TOO_LATE = "start_by has passed"
-# A tick takes the time before it reads: what was submitted in between starts after that, not before.
-READ_WITHIN = timedelta(seconds=1)
+# A tick takes the time before it reads: what was submitted, or has left its GPUs, in between comes before its grants.
+# What is later than that is by a clock that has been set back since.
+READ_WITHIN = timedelta(seconds=30)
 
 
 @dataclass(slots=True)
@@ -138,9 +139,11 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
     if not lawful:
         return
     resuming.leave_damaged([jobs[s.job] for s in lawful], now, actor=actor)
-    now = max([now, *(at for s in lawful if (at := jobs[s.job].submitted_at) - now < READ_WITHIN)])
+    held = Allocation.objects.filter(gpu__in=[gpus[u].pk for s in lawful for u in s.gpus], released_at__gt=now)
+    before = [*held.values_list("released_at", flat=True), *(jobs[s.job].submitted_at for s in lawful)]
+    now = max([now, *(at for at in before if at is not None and at - now < READ_WITHIN)])
     billing = billing_weights()
-    attempts, parts, held, notes = [], [], [], []
+    attempts, parts, granted, notes = [], [], [], []
     for s in lawful:
         job = jobs[s.job]
         attempt = Attempt(
@@ -152,7 +155,7 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
         by_name = {gpus[u].node.name: gpus[u].node for u in s.gpus}
         nodes = [by_name[name] for name in s.nodes]
         parts += [AttemptNode(attempt=attempt, node=node, rank=rank) for rank, node in enumerate(nodes)]
-        held += [
+        granted += [
             Allocation(
                 attempt=attempt,
                 gpu=gpus[u],
@@ -175,7 +178,7 @@ def _grant(starts: Sequence[Start], applied: Applied, *, now: datetime, actor: s
         applied.nodes.update(n.name for n in nodes)
     Attempt.objects.bulk_create(attempts)
     AttemptNode.objects.bulk_create(parts)
-    Allocation.objects.bulk_create(held)
+    Allocation.objects.bulk_create(granted)
     Job.objects.filter(pk__in=[a.job_id for a in attempts], state__in=sources_of(Ev.GRANT)).update(
         state=JobState.DISPATCHING, version=F("version") + 1, attempt_number=F("attempt_number") + 1,
         epoch=F("epoch") + 1, preempted=False, eligible_at=None, error="", exit_code=None,

@@ -12,14 +12,17 @@ from django.db.models import F
 
 from scheduling.core.lifecycle import NodeEvent, NodeState, advance_node
 from scheduling.core.policy import Policy
-from scheduling.core.words import gpus_in_words
-from scheduling.models import Node, NodeLive
+from scheduling.core.words import duration_in_words, gpus_in_words
+from scheduling.models import AttemptNode, Node, NodeLive
 from scheduling.store import journal
 from scheduling.store.commit import drains
 from scheduling.store.commit.attempts import End
 from scheduling.store.commit.gpus import described
 from scheduling.store.commit.parts import end_part, live_parts
 from scheduling.store.node_names import named
+
+# Of so many attempts that were taken back from a node it is looked whether they run on there.
+LATELY_LOST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,10 @@ def register(
 def _reconcile(
     node: Node, held: Sequence[Mapping[str, Any]], *, now: datetime, policy: Policy
 ) -> tuple[list[str], list[str]]:
-    """Which attempts the node keeps and which it kills; live ones it doesn't hold alive have ended LOST."""
+    """Which attempts the node keeps and which it kills; live ones it doesn't hold alive have ended LOST.
+
+    Of one that was taken back and runs there all the same the timeline tells for how long.
+    """
     alive = {str(h["attempt"]): int(h["epoch"]) for h in held if h.get("pid_alive", True)}
     adopt: list[str] = []
     for part in live_parts(node.pk):
@@ -87,7 +93,34 @@ def _reconcile(
         elif part.claimed_at is not None:
             how = End("LOST", error=f"{named(node.name)} came back without it", why="lost", data={"cause": "not_held"})
             end_part(attempt.pk, attempt.epoch, node.name, how, now=now, actor=f"node {node.name}", policy=policy)
+    _tell_of_those_that_ran_on(node, {one: epoch for one, epoch in alive.items() if one not in adopt}, now)
     return adopt, [str(h["attempt"]) for h in held if str(h["attempt"]) not in adopt]
+
+
+def _tell_of_those_that_ran_on(node: Node, alive: Mapping[str, int], now: datetime) -> None:
+    """Each of these attempts that had ended LOST on the node, which did not know: it runs there until now."""
+    if not alive:
+        return
+    lost = AttemptNode.objects.filter(node=node, outcome="LOST").select_related("attempt__job__project")
+    notes = []
+    for part in lost.order_by("-ended_at")[:LATELY_LOST]:
+        attempt, job = part.attempt, part.attempt.job
+        if part.ended_at is None or alive.get(str(attempt.pk)) != attempt.epoch:
+            continue
+        ran_on_s = max(0, round((now - part.ended_at).total_seconds()))
+        words = (
+            f"{named(node.name)} is heard of again: attempt {attempt.number} still ran there, "
+            f"{duration_in_words(ran_on_s)} after it had been taken back; it is stopped, and nothing that it did "
+            "in that time counts"
+        )
+        notes.append(
+            journal.Note(
+                "ran_on", "job", str(job.pk), actor=f"node {node.name}", node=node.name, version=job.version,
+                project=job.project.name if job.project else "", attempt=attempt.pk, epoch=attempt.epoch, message=words,
+                data={"ran_on_s": ran_on_s},
+            )
+        )  # fmt: skip
+    journal.write(notes, now)
 
 
 @transaction.atomic

@@ -163,6 +163,14 @@ def test_an_hour_of_explicit_refusals_fences_only_after_the_outage_grace() -> No
     assert len(world.count(m.AskStop)) == 1
 
 
+def test_without_an_outage_grace_a_refusal_is_a_silence_whatever_the_server_says() -> None:
+    world = World(outage_grace_s=0.0).running()
+    while world.now < 1000.0 + T.fence_s + T.retry_s:
+        world.tell(m.CallFailed(REFUSED))
+        world.pass_to(world.now - 1000.0 + T.retry_s)
+    assert [c.stop.why for c in world.count(m.AskStop)] == ["lost"]
+
+
 def test_nothing_new_is_claimed_after_the_fence() -> None:
     world = World().registered()
     ring(world)

@@ -56,6 +56,21 @@ def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> No
     )  # fmt: skip
 
 
+def test_for_how_long_refusals_pause_the_fence_is_what_the_server_says_unless_it_is_set() -> None:
+    assert loaded().outage_grace_s is None
+    assert loaded(env={"EMEP_OUTAGE_GRACE_S": "0"}).outage_grace_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("-1", "seconds, 0 (a refusal counts as silence) or more, not -1.0"),
+     ("half an hour", "a number, not 'half an hour'"),
+     ("nan", "seconds, 0 (a refusal counts as silence) or more, not nan")],
+)  # fmt: skip
+def test_an_outage_grace_that_is_no_time_is_refused_by_name(value: str, said: str) -> None:
+    assert refused(env={"EMEP_OUTAGE_GRACE_S": value}) == f"outage_grace_s: {said}"
+
+
 def test_everything_missing_is_named_at_once() -> None:
     assert [line.split(":")[0] for line in refused(base=[]).splitlines()] == [
         "state", "server", "node", "token_file", "gpus",

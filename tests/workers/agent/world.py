@@ -23,8 +23,10 @@ C = TypeVar("C")
 class World:
     """A machine with a clock of its own; remembers the last commands and how often each kind came."""
 
-    def __init__(self, found: list[Held] | None = None, deadline: float = 0.0) -> None:
-        self.machine = Machine(timings=T, deadline=deadline, found=found or [])
+    def __init__(
+        self, found: list[Held] | None = None, deadline: float = 0.0, outage_grace_s: float | None = None
+    ) -> None:
+        self.machine = Machine(timings=T, deadline=deadline, found=found or [], outage_grace_s=outage_grace_s)
         self.now = 1000.0
         self.last: list[m.Command] = []
         self.ever: list[m.Command] = []
