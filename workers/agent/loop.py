@@ -123,6 +123,8 @@ class Loop:
         for command in self.machine.handle(event, boottime()):
             try:
                 self.deeds[type(command)](command)
+            except OSError as problem:  # a full or failing disk: said in a line, as often as it stands in the way
+                log.warning("the agent could not do %s (%s) and goes on", type(command).__name__, problem)
             except Exception:
                 log.exception("the agent stumbled over %s and goes on", type(command).__name__)
         busy = frozenset(
