@@ -74,5 +74,7 @@ _ALL = (
         "model_stock", "as far from the base towards the mean of the models as the angles between them say", 2,
         MAX_MODELS, ("base_model", "granularity"), base="required",
     ),
+    Strategy("passthrough", "copies one model, each tensor times scale; by a recipe's slices layers of several", 1, 1,
+             ("scale",)),
 )  # fmt: skip
 STRATEGIES: dict[str, Strategy] = {each.name: each for each in _ALL}

@@ -23,6 +23,7 @@ from scheduling.services import outlook, replay, whatif
 from scheduling.services.whatif import Change, Planned
 from scheduling.store.queries import credentials
 from scheduling.store.queries.access import Actor
+from workers.merge_table import Row
 
 TOKEN = "plan_token"  # noqa: S105  the name of a field
 
@@ -62,9 +63,15 @@ class JobPlan(Door):
                 "reasons": found.reasons,
                 "alternatives": _changes(found.alternatives),
                 "replaces": _in_place_of(found),
+                "tensors": [_tensor(row) for row in found.rows],
                 TOKEN: found.token or None,
             }
         )
+
+
+def _tensor(row: Row) -> dict[str, Any]:
+    read = [{"model": model, "tensor": tensor} for model, tensor in row.origins]
+    return {"tensor": row.tensor, "from": read, "values": row.values}
 
 
 def _in_place_of(found: Planned) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from django.db import transaction
 from scheduling.core.capacity import rooms_at_door
 from scheduling.core.lifecycle import JobState
 from scheduling.core.request import FieldError, ResourceRequest, Rights, Submission, validate
-from scheduling.services import models_fit, notify, replacing
+from scheduling.services import models_fit, notify, recipes, replacing
 from scheduling.store import load, topology
 from scheduling.store.clock import to_ms
 from scheduling.store.commit import jobs as commit
@@ -24,7 +24,7 @@ from scheduling.store.queries import access, credentials, dispatch
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.shapes import shape_of
-from workers.catalog import KINDS, check_params
+from workers.catalog import KINDS
 from workers.secret_words import masked, unquoted
 
 RETRIED = (JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED)
@@ -59,7 +59,8 @@ def check(
 ) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
     """(submission, what was resolved, errors): what REST, the form and a dry run agree on.
 
-    Resolved are the parameters, the ``inputs``, and the row of the job that it ``replaces``.
+    Resolved are the parameters, the ``inputs``, the ``rows`` of a merge whose tensors differ in how they are made, and
+    the row of the job that it ``replaces``.
     """
     policy, pool = load.policy_of(), load.pool_of()
     project = _project(body, actor)
@@ -77,15 +78,15 @@ def check(
     errors = [_error(e) for e in found]
     original, wrong_original = replacing.find(body.get(replacing.FIELD), actor)
     errors += wrong_original
-    resolved: dict[str, Any] = {"params": body.get("params") or {}, "inputs": [], "replaces": original}
+    resolved: dict[str, Any] = {"params": body.get("params") or {}, "inputs": [], "rows": (), "replaces": original}
     if isinstance(kind, str) and kind in KINDS:
-        clean, wrong = check_params(kind, body.get("params"))
+        clean, wrong = recipes.check(kind, body.get("params"))
         errors += [asdict(e) for e in wrong]
         resolved["params"] = clean
         if project and actor.sees(project):  # else the project is the fault, and nothing else can be said
-            inputs, unfit = models_fit.check(kind, clean, project=project, actor=actor)
-            resolved["inputs"] = inputs
-            errors += unfit
+            fit = models_fit.check(kind, clean, project=project, actor=actor, right=not wrong)
+            resolved |= {"inputs": fit.inputs, "rows": fit.rows}
+            errors += fit.errors
     return (submission if not errors else None), resolved, tuple(errors)
 
 

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from scheduling.store.queries import artifacts
 from scheduling.store.queries.access import Actor
 from workers.catalog import KINDS, nearest
-from workers.merge_params import BASE_INPUT
+from workers.merge_layout import Table, lay_out
+from workers.merge_recipe import BASE_INPUT, recipe_of
+from workers.merge_table import Row, is_worth_telling, rows_of
 
 SHOWN = 5
 BASE_FIELD = "params.base_model"
 
 
-def check(
-    kind: str, params: Mapping[str, Any], *, project: str, actor: Actor
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(inputs, errors): each referenced artifact as ``{artifact, as, name, digest}``, and everything that is wrong.
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Each referenced artifact as ``{artifact, as, name, digest}``, everything that is wrong, and what a merge would
+    make of its models where its tensors differ in that (``rows``)."""
+
+    inputs: list[dict[str, Any]]
+    errors: list[dict[str, Any]]
+    rows: tuple[Row, ...] = ()
+
+
+def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, right: bool) -> Fit:
+    """``right``: nothing is wrong with the parameters themselves.
 
     An artifact the actor may not know of reads exactly like one that doesn't exist.
     """
     inputs: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
     tensors: list[tuple[str, str, dict[str, Any]]] = []
+    tables: dict[str, Table] = {}
     for field, reference, name in KINDS[kind].references(params):
         found = artifacts.resolve(actor, project, reference) if actor.sees(project) else None
         if found is None:
@@ -41,12 +53,36 @@ def check(
             inputs.append({"artifact": str(found.pk), "as": name, "name": found.name, "digest": found.digest})
             if found.tensors is not None:
                 tensors.append((field, found.name, found.tensors))
-    if kind == "merge":
-        errors += _base_among_models(inputs)
+                tables[name] = _table(found.name, found.tensors)
+    if kind != "merge":
+        return Fit(inputs, errors)
+    errors += _same_model_twice(inputs) if "recipe" in params else _base_among_models(inputs)
+    recipe = recipe_of(params) if right else None
+    if not (recipe.is_sliced if recipe else "recipe" in params):
         for field, other, theirs in tensors[1:]:
-            beside = field if field == BASE_FIELD else "params.models"
+            beside = field if field == BASE_FIELD or "recipe" in params else "params.models"
             errors += _differences(beside, tensors[0][1:], (other, theirs))
-    return inputs, errors
+    if recipe is None or errors or len(tables) < len(inputs) or not is_worth_telling(recipe):
+        return Fit(inputs, errors)
+    parts, wrong = lay_out(recipe, tables)
+    rows = () if wrong else tuple(rows_of(recipe, parts, tables))
+    return Fit(inputs, [_wrong(e.field, e.code, e.message, e.limit) for e in wrong], rows)
+
+
+def _table(name: str, tensors: Mapping[str, Any]) -> Table:
+    return Table(name, {tensor: (str(row[0]), tuple(row[1])) for tensor, row in tensors.items()})
+
+
+def _same_model_twice(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A recipe that calls one model by two names: whatever it says of the one it doesn't say of the other."""
+    first: dict[str, dict[str, Any]] = {}
+    errors = []
+    for row in inputs:
+        other = first.setdefault(row["artifact"], row)
+        if other is not row:
+            message = f"{row['name']!r} is called by two names, of which one is its id: call it by the same everywhere"
+            errors.append(_wrong("params.recipe", "called_differently", message))
+    return errors
 
 
 def _base_among_models(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workers.catalog import KINDS
+from workers.merge_recipe import renamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,12 @@ def is_same(one: Work, other: Work) -> bool:
 def _by_id(work: Work) -> Any:
     """The parameters with the id of each artifact in the place of what it is called there."""
     params = copy.deepcopy(dict(work.params))
+    if params.get("recipe") is not None:
+        named = zip(KINDS[work.kind].references(params), work.inputs, strict=True)
+        return {
+            **params,
+            "recipe": renamed(params["recipe"], {name: found["artifact"] for (_, name, _), found in named}),
+        }
     for (field, _, _), found in zip(KINDS[work.kind].references(params), work.inputs, strict=True):
         _, name, *key = field.split(".", 2)  # params.files, params.models.0, params.inputs.base
         if not key:

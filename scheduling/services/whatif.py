@@ -24,6 +24,7 @@ from scheduling.services.reasons import JOB_NUMBERS, plain
 from scheduling.store.clock import from_ms, to_ms
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
+from workers.merge_table import Row
 
 PLANNED = "plan"  # the id of the job that is only thought of
 TOKEN_AGE = timedelta(minutes=10)
@@ -66,7 +67,8 @@ class InPlaceOf:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What the next pass of the scheduler would do with a job.
+    """What the next pass of the scheduler would do with a job, and of a merge whose tensors differ in their values or
+    models a row for each (``rows``).
 
     ``fate``: equal for plans of one verdict and the same victims; which GPUs it would be is not promised. ``token``:
     the promise to be held to that, "" when the job would be refused (the reasons say why).
@@ -82,6 +84,7 @@ class Planned:
     reasons: tuple[Mapping[str, Any], ...] = ()
     alternatives: tuple[Change, ...] = ()
     in_place_of: InPlaceOf | None = None
+    rows: tuple[Row, ...] = ()
     fate: str = ""
     token: str = ""
 
@@ -106,13 +109,15 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
             reasons = tuple(_as_reason(error) for error in errors)
             helps = _instead(body, errors, actor, now)
             instead = _in_place_of(None, resolved, actor)
-            return Planned("never", now, reasons=reasons, alternatives=helps, in_place_of=instead)
+            return Planned(
+                "never", now, reasons=reasons, alternatives=helps, in_place_of=instead, rows=resolved["rows"]
+            )
         return Unplannable(errors)
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
         made = _planned(found, job, here, actor)
     instead = _in_place_of(submission, resolved, actor)
-    return replace(made, in_place_of=instead, token=_token(body, made, actor, now))
+    return replace(made, in_place_of=instead, rows=resolved["rows"], token=_token(body, made, actor, now))
 
 
 def _fate(

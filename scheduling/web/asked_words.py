@@ -9,10 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from scheduling.core.fields import ALIASES
+from scheduling.services import recipes
 from scheduling.web.people_words import label
 from scheduling.web.wording import gb, limit
-from workers.merge_params import BASE_INPUT
+from workers.merge_recipe import BASE_INPUT
+from workers.merge_settings import is_filters, varies
 from workers.merge_strategies import GRANULARITIES, RESCALES, STRATEGIES
+from workers.merge_values import RULES
 
 Row = dict[str, Any]
 PLACES = {"node": "node", "nvlink_group": "NVLink group", "rack": "rack"}
@@ -21,15 +24,16 @@ OPERATORS = {"In": "is", "NotIn": "is not", "Gt": "is above", "Lt": "is below", 
 # Rows of their own, told together, or the heading of the page.
 TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count", "gpus_per_node", "nvlink_required"})
 FIRST = ("queue", "priority", "purpose", "gpu_memory_min", "max_duration")
-OF_MERGE = frozenset({"models", "base_model", "strategy", "t", "weights", "normalize"})
+OF_MERGE = frozenset({"recipe", "models", "base_model", "strategy", "t", "weights", "normalize"})
 OF_COMMAND = frozenset({"argv", "shell", "files", "inputs", "env", "torchrun", "nproc", "limit_notice_s"})
 # What the parameters of a merge say when nobody has asked for anything else.
-UNSAID = {"seed": 0, "lambda": 1, "rescale": RESCALES[0], "granularity": GRANULARITIES[0]}
+UNSAID = {"seed": 0, "lambda": 1, "scale": 1, "rescale": RESCALES[0], "granularity": GRANULARITIES[0]}
 
 
 def asked_for(job: Mapping[str, Any], sent: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """The rows of an accepted job: each has a ``word``, and a ``value`` (``code`` when it is some), an instant ``at``
-    or ``links`` to artifacts. ``sent``: the body as it came; ``inputs``: the artifacts that it names."""
+    """The rows of an accepted job: each has a ``word``, and a ``value`` (``code`` when it is some, ``whole`` when all
+    of it is shown), an instant ``at`` or ``links`` to artifacts. ``sent``: the body as it came; ``inputs``: the
+    artifacts that it names."""
     given = {ALIASES.get(name, name): value for name, value in sent.items() if value is not None}
     named = {str(row["as"]): row for row in inputs}
     rows = [*_of_kind(job, named), {"word": "GPUs", "value": _gpus(job)}]
@@ -59,7 +63,7 @@ def _of_kind(job: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> 
         rest = frozenset()
     for name, value in params.items():
         if name not in rest and value is not None and UNSAID.get(name) != value:
-            yield {"word": label(name), "value": _plain(value)}
+            yield {"word": label(name), "value": _of_tensors(name, value)}
 
 
 def _merge(params: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
@@ -67,16 +71,33 @@ def _merge(params: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> It
     base = [row for row in models if row["as"] == BASE_INPUT]
     if base:
         yield {"word": label("base_model"), "links": base}
+    document = params.get("recipe")
+    if isinstance(document, Mapping):
+        yield {"word": "Merge", "value": f"{document.get('merge_method')}, by a recipe"}
+        yield {"word": label("recipe"), "value": recipes.as_text(document), "whole": True}
+        return
     how = str(params.get("strategy", "merge"))
     if params.get("t") is not None:
-        how += f", t = {params['t']}"
+        how += f", t = {_spelled(params['t'])}"
     weights = params.get("weights") or []
     if any(weight != 1 for weight in weights):
-        how += f", weights {', '.join(f'{weight:g}' for weight in weights)}"
+        how += f", weights {', '.join(_spelled(weight) for weight in weights)}"
     strategy = STRATEGIES.get(str(params.get("strategy")))
-    if strategy and params.get("normalize", strategy.normalize) is not strategy.normalize:
+    divided = params.get("normalize", strategy.normalize if strategy else None)
+    if isinstance(divided, list):
+        how += f", normalize = {_spelled(divided)}"
+    elif strategy and divided is not strategy.normalize:
         how += f", weights {'as they are, not divided' if strategy.normalize else 'divided'} by their sum"
     yield {"word": "Merge", "value": how}
+
+
+def _spelled(setting: Any) -> str:
+    """A setting of a merge in words: a value, a gradient, or what each filter gives."""
+    if is_filters(setting):
+        return "; ".join(f"{_spelled(each['value'])} for {each.get('filter') or 'the rest'}" for each in setting)
+    if varies(setting):
+        return " to ".join(_spelled(each) for each in setting) + " over the layers"
+    return f"{setting:g}" if isinstance(setting, (int, float)) and not isinstance(setting, bool) else _plain(setting)
 
 
 def _command(params: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
@@ -142,6 +163,17 @@ def _rules(affinity: Mapping[str, Any]) -> Iterator[Row]:
             text = f"{rule['key']} {OPERATORS[rule['op']]}{' ' if values else ''}{' or '.join(map(str, values))}"
             weight = rule.get("weight") or 1
             yield {"word": word, "value": f"{text} (weight {weight})" if part == "preferred" else text}
+
+
+def _of_tensors(name: str, value: Any) -> str:
+    """A parameter of a merge that may differ from tensor to tensor or from model to model; any other as it is."""
+    rule = RULES.get(name)
+    if rule is None or not varies(value):
+        return _plain(value)
+    if not rule.each:
+        return _spelled(value)
+    each = [_spelled(one) for one in value]
+    return each[0] if len(set(each)) == 1 else ", ".join(each)
 
 
 def _plain(value: Any) -> str:

@@ -92,7 +92,9 @@ def placed(errors: Iterable[Mapping[str, Any]], place: Callable[[str], str]) -> 
     """The errors in the words of the form by the field that ``place`` puts them beside, ``""`` for the top."""
     found: dict[str, list[str]] = {}
     for error in errors:
-        found.setdefault(place(str(error["field"])), []).append(said(str(error["message"])))
+        field, message = str(error["field"]), str(error["message"])
+        # Of a recipe it is told by its own words, which stand in its text.
+        found.setdefault(place(field), []).append(message if field.startswith("params.recipe") else said(message))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.http import QueryDict
 
 from scheduling.core.fields import as_whole
+from scheduling.services import recipes
 from scheduling.web import form_fields, where_when
 from scheduling.web.form_fields import SHARED, by_right_names, fields_of, number, placed, rest_of, text_of, with_rest
 from workers.merge_strategies import STRATEGIES
@@ -26,16 +27,28 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "mean": ("Plain mean on 1 GPU", {"strategy": "linear", "gpu_count": "1", "nvlink_required": False}),
     "ties": ("TIES on 1 GPU", {"strategy": "ties", "gpu_count": "1", "nvlink_required": False}),
 }
-OWN = ("base_model", "t", "lambda", "density", "epsilon", "gamma", "normalize", "rescale", "granularity")
-PARAMS = ("strategy", *OWN, "out_dtype")
+OWN = ("base_model", "t", "lambda", "scale", "density", "epsilon", "gamma", "normalize", "rescale", "granularity")
+PARAMS = ("strategy", *OWN, "out_dtype", "recipe", "seed")
+RECIPE = "recipe"  # chosen in the place of a strategy: the recipe names its own
 TEXTS = (*SHARED, *PARAMS, *where_when.TEXTS)
 ELSEWHERE = {
     **form_fields.ELSEWHERE,
     "node_count": "gpu_count",
     "params": "strategy",
 }
+RECIPE_LIKE = """merge_method: slerp
+base_model: digits-0-4
+models:
+  - model: digits-0-4
+  - model: digits-5-9
+parameters:
+  t:
+    - {filter: bias, value: 0.5}
+    - {value: [0.2, 0.8]}
+"""
 TYPICAL = {"t": "0.5", "density": "0.5", "epsilon": "0.1"}
 PER_MODEL = ("density", "epsilon", "gamma")
+WORDS = ("normalize", "rescale", "granularity")
 SWITCH = {"true": True, "false": False}
 
 
@@ -72,7 +85,8 @@ def empty(*, project: str, preset: str) -> Values:
 def having() -> dict[str, str]:
     """Which strategies each of their fields is for, as the page's script reads it."""
     names = {name for strategy in STRATEGIES.values() for name in strategy.own}
-    return {name: " ".join(s.name for s in STRATEGIES.values() if name in s.own) for name in names}
+    found = {name: " ".join(s.name for s in STRATEGIES.values() if name in s.own) for name in names}
+    return {**found, "models": " ".join(STRATEGIES), "recipe": RECIPE, "seed": f"{found['rescale']} {RECIPE}"}
 
 
 def strategies() -> list[dict[str, Any]]:
@@ -104,7 +118,7 @@ def again(body: Mapping[str, Any]) -> Values:
     if as_whole(body.get("node_count")) == 1:  # as every merge
         covered = (*covered, "node_count")
     return Values(
-        {name: _again(name, flat.get(name)) for name in (*SHARED, *PARAMS)} | exactly,
+        {name: _again(name, flat.get(name)) for name in (*SHARED, *PARAMS)} | _recipe_again(flat) | exactly,
         models=_listed(params.get("models")),
         weights=_listed(params.get("weights")),
         nvlink_required=bool(body.get("nvlink_required", False)),
@@ -120,8 +134,17 @@ def faults(values: Values) -> tuple[dict[str, str], ...]:
 def body_of(values: Values) -> dict[str, Any]:
     """The body that ``POST /api/v1/jobs/`` would take. What can't be read as a number is left as typed, for the
     check to name."""
-    chosen = [(i, m) for i, m in enumerate(values.models) if m]
     texts = {k: v.strip() for k, v in values.texts.items()}
+    by_recipe = texts.get("strategy") == RECIPE
+    params: dict[str, Any] = {RECIPE: values.texts.get(RECIPE, "")} if by_recipe else _of_strategy(values, texts)
+    if texts.get("seed"):
+        params["seed"] = int(texts["seed"]) if texts["seed"].isdecimal() else texts["seed"]
+    body = {**fields_of(values.texts), **where_when.body_of(values.texts)}
+    return with_rest({"kind": KIND, **body, "nvlink_required": values.nvlink_required, "params": params}, values.rest)
+
+
+def _of_strategy(values: Values, texts: Mapping[str, str]) -> dict[str, Any]:
+    chosen = [(i, m) for i, m in enumerate(values.models) if m]
     params: dict[str, Any] = {"strategy": texts.get("strategy", ""), "models": [m for _, m in chosen]}
     strategy = STRATEGIES.get(params["strategy"])
     own = strategy.own if strategy else ()
@@ -129,11 +152,10 @@ def body_of(values: Values) -> dict[str, Any]:
         name: _typed(name, texts.get(name, "")) for name in OWN if name in own and (texts.get(name) or name == "t")
     }
     if "weights" in own and any(_at(values.weights, i).strip() for i, _ in chosen):
-        params["weights"] = [number(_at(values.weights, i).strip() or "1") for i, _ in chosen]
+        params["weights"] = [_number(_at(values.weights, i).strip() or "1") for i, _ in chosen]
     if texts.get("out_dtype"):
         params["out_dtype"] = texts["out_dtype"]
-    body = {**fields_of(values.texts), **where_when.body_of(values.texts)}
-    return with_rest({"kind": KIND, **body, "nvlink_required": values.nvlink_required, "params": params}, values.rest)
+    return params
 
 
 def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
@@ -147,6 +169,8 @@ def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
 def place(name: str, rows: Sequence[int] = ()) -> str:
     """The field of the form for a field of the body, "" for one that the form has not; ``rows``: the row in which
     each model was chosen."""
+    if name.startswith("params.recipe"):
+        return RECIPE
     if name.startswith("params.models."):
         number = name.removeprefix("params.models.")
         return f"models.{rows[int(number)]}" if number.isdigit() and int(number) < len(rows) else "models"
@@ -156,26 +180,43 @@ def place(name: str, rows: Sequence[int] = ()) -> str:
 
 
 def _typed(name: str, text: str) -> Any:
-    """A parameter as REST takes it: a number, one a model where there are commas, a switch, or the words."""
-    if name in ("base_model", "rescale", "granularity"):
+    """A parameter as REST takes it: a number; where there are commas one a model, or for what is one for all a gradient
+    over the layers; a switch, the words, or a list as JSON."""
+    if name == "base_model":
         return text
-    if name == "normalize":
-        return SWITCH.get(text, text)
-    if name in PER_MODEL and "," in text:
+    if name in WORDS:
+        return form_fields.loaded(text) or text if text.startswith("[") else SWITCH.get(text, text)
+    if "," in text and not text.startswith("["):
         return [number(part.strip()) for part in text.split(",")]
-    return number(text)
+    return _number(text)
+
+
+def _number(text: str) -> Any:
+    """The number, or a list as JSON writes it; else the text, for the check to name."""
+    found = form_fields.loaded(text) if text.startswith("[") else None
+    return number(text) if found is None else found
+
+
+def _recipe_again(params: Mapping[str, Any]) -> dict[str, str]:
+    """The recipe of an earlier job in the place of a strategy, as YAML; nothing where there was none."""
+    given = params.get(RECIPE)
+    if given is None:
+        return {}
+    return {"strategy": RECIPE, RECIPE: given if isinstance(given, str) else recipes.as_text(given)}
 
 
 def _again(name: str, value: Any) -> str:
     """A parameter of an earlier body as it is typed; what is the same for all models is typed once."""
-    if name in PER_MODEL and isinstance(value, list):
-        each = [text_of(part) for part in value]
-        return each[0] if each and len(set(each)) == 1 else ", ".join(each)
-    return text_of(value)
+    if name == "seed" and value == 0:
+        return ""
+    if not isinstance(value, list) or any(isinstance(part, (list, dict)) for part in value):
+        return text_of(value)
+    each = [text_of(part) for part in value]
+    return each[0] if name in PER_MODEL and each and len(set(each)) == 1 else ", ".join(each)
 
 
 def _listed(value: Any) -> tuple[str, ...]:
-    return tuple(str(v) for v in value) if isinstance(value, list) else ()
+    return tuple(text_of(v) for v in value) if isinstance(value, list) else ()
 
 
 def _at(items: tuple[str, ...], index: int) -> str:

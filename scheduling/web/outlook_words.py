@@ -19,6 +19,7 @@ from scheduling.store.clock import from_ms
 from scheduling.web.job_words import cause
 from scheduling.web.people_words import GIVEN_UP, parts, said
 from scheduling.web.wording import amount, gpu_hours, limit
+from workers.merge_table import grouped
 
 # Below this a range is one instant to a reader.
 SAME_S = 60
@@ -240,6 +241,7 @@ def planned(found: Planned, names: Mapping[str, str]) -> dict[str, Any]:
         "helps": [_help(each, found.as_of) for each in found.alternatives],
         "effects": _effects(found.share),
         "in_place_of": _in_place_of(found),
+        "groups": grouped(found.rows),
         "as_of": found.as_of,
     }
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
@@ -28,10 +28,11 @@ from scheduling.web.outlook_words import changed_by, planned
 from scheduling.web.wording import amount, gb, limit
 from workers.catalog import KINDS
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
-from workers.merge_params import DTYPES
 from workers.merge_strategies import GRANULARITIES, RESCALES
+from workers.recipe_check import DTYPES, MAX_TEXT, TOP
 
 MAX_KEY = 100
+RECIPE_FILE = "recipe_file"
 FORMS: Mapping[str, ModuleType] = {form.KIND: form for form in (merge_form, command_form)}
 ADDRESSES = {merge_form.KIND: "submit", command_form.KIND: "submit-command"}
 
@@ -42,7 +43,7 @@ def submit(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> H
     if request.method != "POST":
         return _first(request, actor, kind)
     form = FORMS[kind]
-    values, instead = form.posted(request.POST), in_place.posted(request.POST)
+    values, instead = form.posted(_sent(request)), in_place.posted(request.POST)
     key = request.POST.get("key", "")[:MAX_KEY] or str(uuid4())
     body, unread = {**form.body_of(values), **instead.body}, form.faults(values)
     if unread:  # there is no whole body to submit; what else is wrong is told with it
@@ -61,7 +62,7 @@ def submit(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> H
 def plan(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> HttpResponse:
     """What would happen if the form were submitted as it is: the panel alone for a script, else the form with it."""
     form = FORMS[kind]
-    values, key = form.posted(request.POST), request.POST.get("key", "")[:MAX_KEY]
+    values, key = form.posted(_sent(request)), request.POST.get("key", "")[:MAX_KEY]
     instead = in_place.posted(request.POST)
     found = whatif.plan({**form.body_of(values), **instead.body}, actor, now())
     unread = form.faults(values)
@@ -79,6 +80,17 @@ def plan(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> Htt
         return _form(request, actor, wrong, kind, instead, key=key, status=422)
     faults = [{"message": message} for messages in wrong.errors.values() for message in messages]
     return render(request, "parts/plan.html", {"faults": faults, "beside": wrong.errors})
+
+
+def _sent(request: HttpRequest) -> QueryDict:
+    """What was typed. A file with a recipe counts as if its text had been typed."""
+    file = request.FILES.get(RECIPE_FILE)
+    if file is None or not file.size:
+        return request.POST
+    typed = request.POST.copy()
+    # What is no text then has characters that no recipe may have, and is refused as such.
+    typed[merge_form.RECIPE] = file.read(4 * MAX_TEXT + 1).decode("utf-8", "backslashreplace")
+    return typed
 
 
 def _with_others(
@@ -182,6 +194,9 @@ def _choices(kind: str, actor: Actor) -> dict[str, object]:
             "rescales": RESCALES,
             "granularities": GRANULARITIES,
             "dtypes": DTYPES,
+            "most_recipe": MAX_TEXT,
+            "recipe_fields": ", ".join(TOP),
+            "recipe_like": merge_form.RECIPE_LIKE,
         }
     return {
         "artifacts": pages.artifacts_to_work_on(actor),

@@ -39,8 +39,17 @@ function inZone(input) {
   }
 }
 
+// A chosen file becomes the text, so that it can be read and mended before it is sent.
+async function typedFrom(input) {
+  const [file] = input.files;
+  if (!file) return;
+  form.elements.recipe.value = await file.text();
+  input.value = "";
+}
+
 form.addEventListener("change", (event) => {
   if (event.target.name === "strategy") strategy();
+  if (event.target.name === "recipe_file") typedFrom(event.target);
   if ("instant" in event.target.dataset) inZone(event.target);
   if (["queue", "project"].includes(event.target.name)) priorities();
 });

@@ -24,7 +24,8 @@ RIGHT: dict[str, dict[str, Any]] = {"merge": {"models": ["a", "b"]}, "command": 
 # What a parameter needs beside it.
 DARE = {"strategy": "dare_linear", "base_model": "c", "density": 0.5}
 WITH: dict[str, dict[str, Any]] = {"nproc": {"torchrun": True}, "rescale": DARE, "lambda": DARE,
-                                   "granularity": {"strategy": "nuslerp"}}  # fmt: skip
+                                   "granularity": {"strategy": "nuslerp"},
+                                   "scale": {"strategy": "passthrough", "models": ["a"]}}  # fmt: skip
 KINDS_AND_NAMES = [(kind, name) for kind, names in PARAMETERS.items() for name in names]
 
 
@@ -85,7 +86,7 @@ def test_every_example_is_accepted(name):
     w = world()
     b.node("n2")
     for place, model in enumerate(("digits-0-4", "digits-5-9", "digits-base"), start=10):
-        b.model(w.who["alice"], model, place)
+        b.model(w.who["alice"], model, place, shapes={f"{2 * n}.weight": (3, 3) for n in range(4)})
     b.artifact(w.who["alice"], "my-code", {"train.py": b"", "eval.py": b""}, kind="output")
     if "replaces" in EXAMPLES[name]:
         waits = b.submitted(w.who["alice"], b.command_body())

@@ -210,7 +210,7 @@ def test_a_job_of_another_shape_by_its_neighbours_has_another_shape(who):
 
 
 @pytest.mark.parametrize(
-    ("given", "written"), [(None, "null"), (True, "true"), ("half", "'half'"), ([1], "[1]"), (2, "2")]
+    ("given", "written"), [(None, "null"), (True, "true"), ("half", "'half'"), ([[1]], "[1]"), (2, "2")]
 )
 def test_a_wrong_parameter_is_told_as_it_was_sent(who, given, written):
     models = [b.model(who["alice"], "a", 1), b.model(who["alice"], "b", 2)]

@@ -239,15 +239,15 @@ def test_a_program_is_typed_so_that_it_is_read_back(words):
 
 
 def test_a_merge_keeps_what_its_form_has_no_field_for_too(lab):
-    job = b.submitted(lab.who["alice"], b.merge_body(lab.models, retries=1, params={"seed": 7}))
+    job = b.submitted(lab.who["alice"], b.merge_body(lab.models, retries=1, params={"max_shard_size": 2_000_000}))
     html = text(browser().get(f"/jobs/new/?from={job}"))
     rest = entities.unescape(re.search(r'name="rest" value="([^"]*)"', html).group(1))
-    assert ("<dt>Seed</dt><dd>7</dd>" in html, rest) == (True, '{"params": {"seed": 7}}')
+    assert ("<dd>2000000</dd>" in html, rest) == (True, '{"params": {"max_shard_size": 2000000}}')
     client = browser()
     for key, drop in (("1" * 36, {}), ("2" * 36, {"drop_rest": "on"})):
         client.post("/jobs/new/", {**form(lab.models), "key": key, "rest": rest, **drop})
-    seeds = [params.get("seed") for params in Job.objects.order_by("submitted_at").values_list("params", flat=True)]
-    assert seeds == [7, 7, 0]
+    kept = Job.objects.order_by("submitted_at").values_list("params", flat=True)
+    assert [params.get("max_shard_size") for params in kept] == [2_000_000, 2_000_000, None]
 
 
 def test_the_working_files_offered_are_not_other_jobs_checkpoints(lab):

@@ -168,11 +168,16 @@ def test_a_base_of_another_shape_is_refused_beside_it():
 def test_each_field_of_a_strategy_is_for_the_strategies_that_have_it():
     world()
     html = text(browser().get("/jobs/new/"))
-    shown = dict(re.findall(r'data-for="([^"]*)"><label for="id_(\w+)">', html))
-    assert {name: names.split() for names, name in shown.items()} == {
-        name: [s.name for s in STRATEGIES.values() if name in s.own]
-        for name in ("base_model", "t", "density", "epsilon", "gamma", "lambda", "rescale", "granularity", "normalize")
+    shown = {name: names.split() for names, name in re.findall(r'data-for="([^"]*)"><label for="id_(\w+)">', html)}
+    own = ("base_model", "t", "density", "epsilon", "gamma", "lambda", "scale", "rescale", "granularity", "normalize")
+    by_name = {name: [s.name for s in STRATEGIES.values() if name in s.own] for name in own}
+    others = {
+        "recipe": ["recipe"],
+        "recipe_file": ["recipe"],
+        "seed": [*by_name["rescale"], "recipe"],
+        "out_dtype": list(STRATEGIES),
     }
+    assert shown == by_name | others
 
 
 def test_the_limits_of_the_pool_stand_beside_the_fields():

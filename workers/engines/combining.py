@@ -129,6 +129,8 @@ def finite(x: torch.Tensor, as_dtype: torch.dtype | None = None) -> bool:
 
 def bit_equal(inputs: TensorInputs) -> bool:
     """Do all models store the same bits? Stops at the first stretch that differs, and looks at a short one first."""
+    if len(inputs.models) == 1:
+        return True
     if len({spec.dtype for spec in inputs.specs}) > 1:
         return False
     for start, stop in ((0, min(_GLANCE, inputs.numel)), *stretches(inputs.numel, REDUCTION_CHUNK)):
@@ -153,9 +155,9 @@ def nonfinite_input(inputs: TensorInputs) -> EngineRefusal | None:
             problems.append(
                 Problem(
                     "nonfinite_input",
-                    f"tensor {inputs.name!r} of {model.label} has {count} of {inputs.numel} elements that are NaN"
+                    f"tensor {inputs.names[i]!r} of {model.label} has {count} of {inputs.numel} elements that are NaN"
                     " or infinite",
-                    {"tensor": inputs.name, "model": model.label, "count": count},
+                    {"tensor": inputs.names[i], "model": model.label, "count": count},
                 )
             )
     return EngineRefusal.of(problems) if problems else None

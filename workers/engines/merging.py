@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,28 +20,44 @@ from workers.engines.combining import (
 )
 from workers.engines.dtypes import BY_PARAMETER, TensorSpec, output_order
 from workers.engines.refusals import EngineRefusal, Problem
+from workers.engines.sources import Model
 from workers.engines.strategies import STRATEGIES
 from workers.engines.strategies.contract import Strategy
 from workers.engines.tensors import TensorInputs, TensorSet
-from workers.merge_params import base_error, check_strategy, model_count_error
+from workers.merge_layout import Part, Table, lay_out
+from workers.merge_recipe import Recipe, Source, plain_recipe
 from workers.merge_strategies import STRATEGIES as RULES
+from workers.merge_table import Row, rows_of
+from workers.strategy_params import base_error, check_strategy, model_count_error
 
 ENGINE_VERSION = "1"
 CPU = torch.device("cpu")
+# What a layout refuses of the models; everything else of the parameters.
+_OF_MODELS = frozenset({"missing_tensor", "shape_mismatch", "dtype_mismatch", "missing_layer", "no_layers"})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One tensor of the output: what it is made of, and the strategy's parameters for it."""
+
+    inputs: TensorInputs
+    params: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A merge that is decided but not computed: every output's name, type and shape is known.
 
-    ``outputs`` are in processing order. ``metadata`` is what the output file's header carries.
+    ``outputs`` are in processing order, ``pieces`` by their names. ``params`` are those of all tensors together.
+    ``metadata`` is what the output file's header carries. ``table`` tells what each is made of, and with which values.
     """
 
-    tensors: TensorSet
     strategy: Strategy
     params: Mapping[str, Any]
     outputs: tuple[TensorSpec, ...]
+    pieces: Mapping[str, Piece]
     metadata: Mapping[str, str]
+    table: tuple[Row, ...] = ()
     chunk: int = REDUCTION_CHUNK
 
     def chunks(self, spec: TensorSpec, device: torch.device = CPU) -> Iterator[torch.Tensor]:
@@ -49,10 +65,10 @@ class Candidate:
 
         Raises ``nonfinite_input``, ``nonfinite_output`` or ``integer_mismatch``; what came before is then void.
         """
-        inputs = self.tensors.inputs(spec.name)
+        piece = self.pieces[spec.name]
         if spec.dtype.kind != "float":
-            return self._copied(inputs)
-        return self._merged(inputs, spec, device)
+            return self._copied(piece.inputs)
+        return self._merged(piece, spec, device)
 
     def tensor(self, name: str, device: torch.device = CPU) -> torch.Tensor:
         """The whole output tensor ``name``."""
@@ -68,17 +84,18 @@ class Candidate:
 
     def memory_estimate(self) -> int:
         """Upper bound in bytes of what one worker allocates for data at any moment; models on disk don't count."""
-        largest = max((self._at_once(s, max(self.chunk, REDUCTION_CHUNK)) for s in self.outputs), default=0)
-        return (len(self.tensors.models) + self.strategy.spare) * 8 * largest
+        chunk, spare = max(self.chunk, REDUCTION_CHUNK), self.strategy.spare
+        each = ((len(self.pieces[s.name].inputs.models) + spare) * self._at_once(s, chunk) for s in self.outputs)
+        return 8 * max(each, default=0)
 
     def _at_once(self, spec: TensorSpec, chunk: int) -> int:
         """How many elements of this tensor are in memory at once: whole rows where the strategy needs them."""
-        row = min(self.strategy.together(spec.shape, self.params), spec.numel)
+        row = min(self.strategy.together(spec.shape, self.pieces[spec.name].params), spec.numel)
         return min(spec.numel, max(chunk // max(row, 1), 1) * row)
 
     def _copied(self, inputs: TensorInputs) -> Iterator[torch.Tensor]:
         if not bit_equal(inputs):
-            labels = [m.label for m in self.tensors.models]
+            labels = [m.label for m in inputs.models]
             raise EngineRefusal(
                 "integer_mismatch",
                 f"tensor {inputs.name!r} ({inputs.specs[0].dtype.name}) differs between {', '.join(labels)};"
@@ -88,15 +105,16 @@ class Candidate:
         for start, stop in stretches(inputs.numel, self.chunk):
             yield inputs.stored(0, start, stop)
 
-    def _merged(self, inputs: TensorInputs, spec: TensorSpec, device: torch.device) -> Iterator[torch.Tensor]:
+    def _merged(self, piece: Piece, spec: TensorSpec, device: torch.device) -> Iterator[torch.Tensor]:
+        inputs = piece.inputs
         if inputs.numel == 0:
             return
         wide = self.params.get("dtype") == "float64" or any(s.dtype.name == "F64" for s in inputs.specs)
         values = Values(inputs, torch.float64 if wide else torch.float32, device)
         combination = (
             Copy(0)
-            if self.strategy.keeps_equal(self.params) and bit_equal(inputs)
-            else self.strategy.prepare(values, self.params)
+            if self.strategy.keeps_equal(piece.params) and bit_equal(inputs)
+            else self.strategy.prepare(values, piece.params)
         )
         for start, stop in stretches(inputs.numel, self._at_once(spec, self.chunk)):
             result = _combined(values, combination, start, stop)
@@ -143,15 +161,46 @@ class MergeEngine:
         if problems:
             raise EngineRefusal.of(problems)
         params = {**params, **clean}
+        named = tuple(f"model-{i}" for i in range(len(tensors.models)))
+        sources = tuple(Source(name, name) for name in named)
+        merged, base = (sources[:-1], sources[-1]) if tensors.based else (sources, None)
+        return self.follow(plain_recipe(RULES[strategy], params, merged, base), tensors, params, named)
+
+    def follow(self, recipe: Recipe, tensors: TensorSet, params: Mapping[str, Any], inputs: Sequence[str]) -> Candidate:
+        """The candidate of a checked recipe, the models in the order of its ``inputs``; no data is read.
+
+        ``params`` are those of all tensors together: ``dtype``, ``out_dtype`` and ``seed`` are of account here. Refuses
+        layers that are missing, tensors that can't be put together, and values that are wrong for a tensor.
+        """
+        models = dict(zip(inputs, tensors.models, strict=True))
+        tables = {name: _table(model) for name, model in models.items()}
+        parts, errors = lay_out(recipe, tables)
+        if errors:
+            raise EngineRefusal.of(
+                Problem(e.code if e.code in _OF_MODELS else "config", e.message, {"field": e.field}) for e in errors
+            )
+        pieces = {part.name: _piece(part, models, params) for part in parts}
         stored_as = params.get("out_dtype") or params.get("dtype")
-        outputs = [
-            replace(s, dtype=BY_PARAMETER[stored_as]) if stored_as and s.dtype.kind == "float" else s
-            for s in tensors.specs
-        ]
-        metadata = {k: v for k, v in tensors.models[0].metadata.items() if k == "format"}
-        return Candidate(
-            tensors, STRATEGIES[strategy], params, tuple(sorted(outputs, key=output_order)), metadata, self._chunk
-        )
+        outputs = [_output(name, piece.inputs.specs[0], stored_as) for name, piece in pieces.items()]
+        metadata = {k: v for k, v in models[recipe.slices[0].sources[0].input].metadata.items() if k == "format"}
+        table = tuple(rows_of(recipe, parts, tables))
+        ordered = tuple(sorted(outputs, key=output_order))
+        return Candidate(STRATEGIES[recipe.strategy.name], params, ordered, pieces, metadata, table, self._chunk)
+
+
+def _piece(part: Part, models: Mapping[str, Model], params: Mapping[str, Any]) -> Piece:
+    read = tuple(models[name] for name, _ in part.origins)
+    inputs = TensorInputs(part.name, read, tuple(tensor for _, tensor in part.origins), part.based)
+    return Piece(inputs, {**params, **part.values})
+
+
+def _output(name: str, spec: TensorSpec, stored_as: str | None) -> TensorSpec:
+    dtype = BY_PARAMETER[stored_as] if stored_as and spec.dtype.kind == "float" else spec.dtype
+    return replace(spec, name=name, dtype=dtype)
+
+
+def _table(model: Model) -> Table:
+    return Table(model.label, {name: (spec.dtype.name, spec.shape) for name, spec in model.specs.items()})
 
 
 def checked(strategy: str, params: Mapping[str, Any], tensors: TensorSet) -> tuple[dict[str, Any], list[Problem]]:

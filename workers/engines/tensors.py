@@ -16,10 +16,12 @@ from workers.engines.sources import Model, open_model
 
 @dataclass(frozen=True, slots=True)
 class TensorInputs:
-    """One tensor of all models, in the order of the models; ``based``: the last of them is the base of the others."""
+    """What one tensor of the output is made of: a tensor of each of these ``models``, whose ``names`` there may be
+    others. ``based``: the last of them is the base of the others."""
 
     name: str
     models: tuple[Model, ...]
+    names: tuple[str, ...]
     based: bool = False
 
     @property
@@ -30,25 +32,27 @@ class TensorInputs:
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
         """Its description in each model."""
-        return tuple(m.specs[self.name] for m in self.models)
+        return tuple(m.specs[name] for m, name in zip(self.models, self.names, strict=True))
 
     @property
     def numel(self) -> int:
         """Number of elements, the same in all models."""
-        return self.models[0].specs[self.name].numel
+        return self.models[0].specs[self.names[0]].numel
 
     def stored(self, model: int, start: int, stop: int) -> torch.Tensor:
         """Elements ``start`` to ``stop`` of model number ``model``, flat, in their stored type, on the CPU."""
         source = self.models[model]
-        return source.reader.read(source.specs[self.name], start, stop)
+        return source.reader.read(source.specs[self.names[model]], start, stop)
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSet:
-    """Models whose tensors match in name, shape and class of type; ``based``: the last is the base of the others."""
+    """Opened models; ``based``: the last is the base of the others. Whole ones match in the names of their tensors,
+    in shape and in class of type; of ``sliced`` ones only what a recipe puts together need match."""
 
     models: tuple[Model, ...]
     based: bool = False
+    sliced: bool = False
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
@@ -57,14 +61,17 @@ class TensorSet:
 
     def inputs(self, name: str) -> TensorInputs:
         """The tensor ``name`` of all models."""
-        return TensorInputs(name, self.models, self.based)
+        return TensorInputs(name, self.models, (name,) * len(self.models), self.based)
 
 
-def inspect(*sources: Path | str, labels: Sequence[str] = (), based: bool = False) -> tuple[TensorSet, list[Problem]]:
+def inspect(
+    *sources: Path | str, labels: Sequence[str] = (), based: bool = False, sliced: bool = False
+) -> tuple[TensorSet, list[Problem]]:
     """Open every source and say everything that is wrong with them; what could not be opened is left out.
 
-    ``based``: the last source is the base of the others. ``labels`` name the models in messages (default: the last part
-    of each path, numbered if two are equal).
+    ``based``: the last source is the base of the others. ``sliced``: they are looked at each on its own, since a recipe
+    takes layers of them. ``labels`` name the models in messages (default: the last part of each path, numbered if two
+    are equal).
     """
     paths = [Path(s) for s in sources]
     names = list(labels) if labels else _labels(paths)
@@ -77,16 +84,20 @@ def inspect(*sources: Path | str, labels: Sequence[str] = (), based: bool = Fals
             problems += refusal.problems
     if not sources:
         problems.append(Problem("no_models", "give at least one model"))
-    return TensorSet(tuple(models), based), problems + compatibility_problems(models)
+    groups = [[model] for model in models] if sliced else [models]
+    problems += [problem for group in groups for problem in compatibility_problems(group)]
+    return TensorSet(tuple(models), based, sliced), problems
 
 
-def load_tensors(*sources: Path | str, labels: Sequence[str] = (), based: bool = False) -> TensorSet:
+def load_tensors(
+    *sources: Path | str, labels: Sequence[str] = (), based: bool = False, sliced: bool = False
+) -> TensorSet:
     """Open models (a file, or a directory with one file or an index and shards) and check that they match.
 
-    ``based``: the last one is the base of the others. Raises :class:`EngineRefusal` with every problem of every model
-    together.
+    ``based``: the last one is the base of the others. ``sliced``: they need not match each other. Raises
+    :class:`EngineRefusal` with every problem of every model together.
     """
-    tensors, problems = inspect(*sources, labels=labels, based=based)
+    tensors, problems = inspect(*sources, labels=labels, based=based, sliced=sliced)
     if problems:
         raise EngineRefusal.of(problems)
     return tensors

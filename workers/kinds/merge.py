@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ from workers.kinds.checkpoint import FRAMEWORK, save, spent_before
 from workers.kinds.companions import copy_companions
 from workers.kinds.context import DONE, REFUSED, JobContext, JobInput
 from workers.kinds.devices import prepare_devices
-from workers.merge_params import BASE_INPUT
+from workers.kinds.layer_config import layers_taken, rewrite_layers
+from workers.merge_recipe import BASE_INPUT, Recipe, recipe_of, recipe_references, renamed
+from workers.merge_table import grouped, is_worth_telling
 
 OUTPUT = "merged"
 THROTTLE = "EMEP_MERGE_THROTTLE_S"
@@ -65,7 +67,7 @@ def _run(context: JobContext) -> int:
     devices, why = prepare_devices(context.gpu_count)
     context.log(why)
     context.log(f"load_tensors: {', '.join(f'{i.title} ({i.artifact})' for i in context.inputs)}")
-    candidate = _candidate(context)
+    recipe, candidate = _candidate(context)
     lineage = _Lineage(_recipe(context, candidate), [i.artifact for i in context.inputs], device_class(devices[0]))
     told = lineage.document()
     plan = plan_output(
@@ -78,6 +80,8 @@ def _run(context: JobContext) -> int:
         f"plan: {_counted(len(plan.tensors), 'tensor')}, {plan.size} bytes in {_counted(len(plan.files), 'file')}, "
         f"at most {candidate.memory_estimate() * len(devices)} bytes of memory for data, {plan.digest}"
     )
+    for line in _values(recipe, candidate):
+        context.log(f"plan: {line}")
     before = spent_before(context.checkpoint_dir, plan.digest) if context.resuming else 0.0
     writer = PlannedWriter(plan, context.checkpoint_dir / FRAMEWORK)
     try:
@@ -94,21 +98,44 @@ def _run(context: JobContext) -> int:
         )
         if not complete:
             return _checkpoint(context, writer, told, before)
-        return _store(context, writer, told)
+        return _store(context, writer, told, recipe)
     finally:
         writer.close()
 
 
-def _candidate(context: JobContext) -> Candidate:
-    """Everything that can be checked without reading data, refused together."""
+def _candidate(context: JobContext) -> tuple[Recipe, Candidate]:
+    """The merge and its candidate. Everything that can be checked without reading data is refused together."""
     params, errors = check_params("merge", context.params)
+    recipe = None if errors else recipe_of(params)
+    sliced = recipe.is_sliced if recipe else params.get("recipe") is not None
     problems = [Problem("config", e.message, {"field": e.field}) for e in errors]
-    based = _base(context) is not None
-    tensors, found = inspect(*(i.directory for i in context.inputs), labels=_titles(context), based=based)
-    problems += found + _resource_problems(tensors, params, context.checkpoint_dir)
-    if problems:
-        raise EngineRefusal.of(problems)
-    return MergeEngine().merge(params["strategy"], tensors, params)
+    tensors, found = inspect(
+        *(i.directory for i in context.inputs), labels=_titles(context), based=_base(context) is not None, sliced=sliced
+    )
+    problems += found
+    if recipe and not problems:
+        candidate = MergeEngine().follow(recipe, tensors, _of_all(params), [i.name for i in context.inputs])
+        problems = _space_problems(sum(spec.nbytes for spec in candidate.outputs), context.checkpoint_dir)
+        if not problems:
+            return recipe, candidate
+    elif not sliced:
+        problems += _space_problems(_whole_size(tensors, params), context.checkpoint_dir)
+    raise EngineRefusal.of(problems)
+
+
+def _of_all(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that hold for all tensors, wherever they stand."""
+    document = params.get("recipe") or {}
+    return {**params, **{name: document[name] for name in ("dtype", "out_dtype") if document.get(name) is not None}}
+
+
+def _values(recipe: Recipe, candidate: Candidate) -> Iterator[str]:
+    """A line for each group of tensors that share models and values, where not all do."""
+    if is_worth_telling(recipe):
+        for group in grouped(candidate.table):
+            made = f"of {' and '.join(group.models)}" if recipe.is_sliced else ""
+            how = ", ".join(filter(None, (group.said, made)))
+            yield f"{how}: {_counted(len(group.tensors), 'tensor')}, {group.shown}"
 
 
 def _base(context: JobContext) -> JobInput | None:
@@ -117,9 +144,14 @@ def _base(context: JobContext) -> JobInput | None:
 
 
 def _recipe(context: JobContext, candidate: Candidate) -> dict[str, Any]:
-    """The candidate's recipe and the artifact that is its base, which tells the last parent from the others."""
-    base = _base(context)
-    return {**candidate.recipe(), **({"base_model": base.artifact} if base else {})}
+    """The candidate's recipe with the artifacts in the place of their names, and the one that is its base, which tells
+    the last parent from the others."""
+    asked, base = candidate.recipe(), _base(context)
+    if "recipe" in asked:
+        artifacts = {i.name: i.artifact for i in context.inputs}
+        names = {name: artifacts[given] for _, name, given in recipe_references(asked["recipe"])}
+        asked["recipe"] = renamed(asked["recipe"], names)
+    return {**asked, **({"base_model": base.artifact} if base else {})}
 
 
 def _titles(context: JobContext) -> list[str]:
@@ -128,12 +160,16 @@ def _titles(context: JobContext) -> list[str]:
     return [f"{i.title} ({i.name})" if titles.count(i.title) > 1 else i.title for i in context.inputs]
 
 
-def _resource_problems(tensors: TensorSet, params: Mapping[str, Any], work: Path) -> list[Problem]:
+def _whole_size(tensors: TensorSet, params: Mapping[str, Any]) -> int:
+    """Bytes that whole models come to when they are merged, as far as that is known before they are found to match."""
     if not tensors.models:
-        return []
+        return 0
     widths = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
     width = widths.get(str(params.get("out_dtype") or params.get("dtype")))
-    needed = sum(s.numel * (width if width and s.dtype.kind == "float" else s.dtype.size) for s in tensors.specs)
+    return sum(s.numel * (width if width and s.dtype.kind == "float" else s.dtype.size) for s in tensors.specs)
+
+
+def _space_problems(needed: int, work: Path) -> list[Problem]:
     held = sum(p.stat().st_size for p in (work / FRAMEWORK).glob("*" + PART))
     free = shutil.disk_usage(work).free
     if needed <= free + held:
@@ -191,10 +227,13 @@ def _checkpoint(context: JobContext, writer: PlannedWriter, lineage: Mapping[str
     return context.checkpoint_exit_code
 
 
-def _store(context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any]) -> int:
+def _store(context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any], recipe: Recipe) -> int:
     destination = context.output_dir / OUTPUT
     shutil.rmtree(destination, ignore_errors=True)  # what an attempt left that was killed while it published
-    companions = copy_companions((_base(context) or context.inputs[0]).directory, destination)
+    carries = next(i for i in context.inputs if i.name == recipe.carries)
+    companions = copy_companions(carries.directory, destination)
+    if recipe.is_sliced and (changed := rewrite_layers(destination, layers_taken(recipe))):
+        context.log(f"store: {changed}")
     for name in companions.skipped:
         context.log(f"not copied, too large for a companion file: {name}")
     published = writer.publish(destination)

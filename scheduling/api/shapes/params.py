@@ -16,8 +16,10 @@ from workers.command_params import (
     MAX_WORDS,
     SIGNALS,
 )
-from workers.merge_params import DTYPES, MIN_SHARD_BYTES
+from workers.merge_params import MIN_SHARD_BYTES
+from workers.merge_settings import MAX_FILTER, MAX_FILTERS, MAX_POINTS
 from workers.merge_strategies import GRANULARITIES, MAX_MODELS, RESCALES, STRATEGIES
+from workers.recipe_check import DTYPES, MAX_TEXT, TOP
 
 Schema = dict[str, Any]
 
@@ -35,10 +37,36 @@ def _switch(about: str, *, default: bool) -> Schema:
     return {"type": "boolean", "default": default, "description": about}
 
 
-def _shares(about: str, *, above: bool = False) -> Schema:
-    """From 0 to 1, once for all models or one a model."""
-    one = {"type": "number", "maximum": 1, "minimum": 0, **({"exclusiveMinimum": True} if above else {})}
-    return {"oneOf": [one, {"type": "array", "items": one}], "description": f"{about} One number, or one a model."}
+def _setting(value: Schema, *, numbers: bool = True) -> Schema:
+    """One value for all tensors, a gradient over the layers, or the first filter that fits."""
+    gradient = {"type": "array", "items": value, "minItems": 1, "maxItems": MAX_POINTS}
+    one = {"oneOf": [value, gradient]} if numbers else value
+    entry = {
+        "type": "object", "required": ["value"], "additionalProperties": False,
+        "properties": {"filter": {"type": "string", "minLength": 1, "maxLength": MAX_FILTER}, "value": one},
+    }  # fmt: skip
+    filters = {"type": "array", "items": entry, "minItems": 1, "maxItems": MAX_FILTERS}
+    return {"oneOf": [*(one["oneOf"] if numbers else [value]), filters]}
+
+
+def _varied(about: str, value: Schema, *, numbers: bool = True, **more: Any) -> Schema:
+    """A parameter that is one for the merge, and may differ from tensor to tensor."""
+    return {**_setting(value, numbers=numbers), "description": about, **more}
+
+
+def _each(about: str, value: Schema) -> Schema:
+    """Once for all models or one a model, each of which may differ from tensor to tensor."""
+    setting = _setting(value)
+    filters = setting["oneOf"][-1]
+    return {
+        "oneOf": [value, filters, {"type": "array", "items": setting, "maxItems": MAX_MODELS}],
+        "description": f"{about} One for all, or a list of one a model.",
+    }
+
+
+def _share(*, above: bool = False) -> Schema:
+    """From 0 to 1; ``above``: 0 itself is none."""
+    return {"type": "number", "maximum": 1, "minimum": 0, **({"exclusiveMinimum": True} if above else {})}
 
 
 def _of(parameter: str) -> str:
@@ -56,34 +84,46 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         ),
         "models": {
             "type": "array", "items": _text(_ARTIFACT), "minItems": 1, "maxItems": MAX_MODELS,
-            "description": "The models in order, without a base. " + "; ".join(
+            "description": "The models in order, without a base; needed unless there is a recipe. " + "; ".join(
                 f"{each.name} takes {each.min_models}" + f" to {each.max_models}" * (each.max_models > each.min_models)
                 for each in STRATEGIES.values()),
         },
         "base_model": _text(
             f"{_ARTIFACT}, from which the models were tuned; none of them. {_of('base_model')}; nuslerp may do without."
         ),
-        "t": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.5,
-              "description": f"{_of('t')}. 0 is the first model, 1 the second."},
-        "weights": {"type": "array", "items": {"type": "number"},
-                    "description": f"{_of('weights')}. One a model, in their order; all 1 by default."},
-        "normalize": {
-            "type": "boolean",
-            "description": f"{_of('normalize')}. The result is divided by the sum of the weights, or where signs are "
+        "recipe": {
+            "oneOf": [
+                {"type": "string", "maxLength": MAX_TEXT, "title": "YAML"},
+                {"type": "object", "properties": {name: {} for name in TOP}, "additionalProperties": False},
+            ],
+            "description": "The merge as mergekit writes it, as YAML or as the object: "
+            f"{', '.join(TOP)}. Only max_shard_size and seed stand beside it. docs/merges.md tells all of it.",
+        },
+        "t": _varied(f"{_of('t')}. 0 is the first model, 1 the second. A list is a gradient over the layers, a list of "
+                     "{filter, value} gives the first value whose filter is a part of the tensor's name; so for every "
+                     "parameter here.", _share(), default=0.5),
+        "weights": _each(f"{_of('weights')}. In the order of the models; all 1 by default.", {"type": "number"}),
+        "normalize": _varied(
+            f"{_of('normalize')}. The result is divided by the sum of the weights, or where signs are "
             "elected of those that agree. By default true for "
             f"{', '.join(s.name for s in STRATEGIES.values() if s.normalize)}, else false.",
-        },
-        "lambda": {"type": "number", "default": 1, "description": f"{_of('lambda')}. What the summed changes are "
-                   "multiplied by before they are added to the base."},
-        "density": _shares(f"{_of('density')}, which need it. The share of each model's changes kept.", above=True),
-        "epsilon": _shares(f"{_of('epsilon')}, which need it. The chance to be kept goes from density - epsilon to "
-                           "density + epsilon, both above 0 and below 1."),
-        "gamma": _shares(f"{_of('gamma')}. The share of the largest changes that is dropped; 0.01 by default."),
-        "rescale": _text(f"{_of('rescale')}. What makes up for dropped changes: inverse divides each kept one by its "
-                         "chance, l1 keeps their summed size, none does nothing.",
-                         enum=list(RESCALES), default=RESCALES[0]),
-        "granularity": _text(f"{_of('granularity')}. What has an angle of its own.",
-                             enum=list(GRANULARITIES), default=GRANULARITIES[0]),
+            {"type": "boolean"}, numbers=False,
+        ),
+        "lambda": _varied(f"{_of('lambda')}. What the summed changes are multiplied by before they are added to the "
+                          "base.", {"type": "number"}, default=1),
+        "scale": _varied(f"{_of('scale')}. What each tensor is multiplied by; with 1 it is copied bit for bit.",
+                         {"type": "number"}, default=1),
+        "density": _each(f"{_of('density')}, which need it. The share of each model's changes kept.",
+                         _share(above=True)),
+        "epsilon": _each(f"{_of('epsilon')}, which need it. The chance to be kept goes from density - epsilon to "
+                         "density + epsilon, both above 0 and below 1.", _share()),
+        "gamma": _each(f"{_of('gamma')}. The share of the largest changes that is dropped; 0.01 by default.", _share()),
+        "rescale": _varied(f"{_of('rescale')}. What makes up for dropped changes: inverse divides each kept one by its "
+                           "chance, l1 keeps their summed size, none does nothing.",
+                           {"type": "string", "enum": list(RESCALES)}, numbers=False, default=RESCALES[0]),
+        "granularity": _varied(f"{_of('granularity')}. What has an angle of its own.",
+                               {"type": "string", "enum": list(GRANULARITIES)}, numbers=False,
+                               default=GRANULARITIES[0]),
         "dtype": _text("What is computed in.", enum=list(DTYPES)),
         "out_dtype": _text("What is stored; by default as the models are.", enum=list(DTYPES)),
         "max_shard_size": _whole("Bytes of each file of the result at most.", MIN_SHARD_BYTES),
@@ -123,7 +163,7 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         ),
     },
 }  # fmt: skip
-NEEDED: Mapping[str, list[str]] = {"merge": ["models"], "command": []}
+NEEDED: Mapping[str, list[str]] = {"merge": [], "command": []}
 
 KIND: Schema = {
     "type": "string", "enum": list(KINDS),
@@ -155,6 +195,21 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
         "kind": "merge", "project": "alpha", "gpu_count": 1, "max_duration": "30m",
         "params": {"strategy": "ties", "density": 0.2, "models": ["digits-0-4", "digits-5-9"],
                    "base_model": "digits-base"},
+    },
+    "SLERP with another t for each layer, as mergekit writes it": {
+        "kind": "merge", "project": "alpha", "gpu_count": 1, "max_duration": "30m",
+        "params": {"recipe": (
+            "merge_method: slerp\nbase_model: digits-0-4\nmodels:\n  - model: digits-0-4\n  - model: digits-5-9\n"
+            "parameters:\n  t:\n    - {filter: weight, value: [0.2, 0.5, 0.8]}\n    - {value: 0.5}\n"
+        )},
+    },
+    "The first two layers of one model, the last two of another": {
+        "kind": "merge", "project": "alpha", "gpu_count": 1, "max_duration": "30m",
+        "params": {"recipe": {
+            "merge_method": "passthrough",
+            "slices": [{"sources": [{"model": "digits-0-4", "layer_range": [0, 2]}]},
+                       {"sources": [{"model": "digits-5-9", "layer_range": [2, 4]}]}],
+        }},
     },
     "A script on one GPU": {
         "kind": "command", "name": "train", "project": "alpha", "gpu_count": 1, "gpu_memory_min": "40GB",

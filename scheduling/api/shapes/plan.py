@@ -54,6 +54,27 @@ class InPlaceOfShape(serializers.Serializer[Any]):
     )
 
 
+class OriginShape(serializers.Serializer[Any]):
+    """A tensor of one of the models."""
+
+    model = serializers.CharField()
+    tensor = serializers.CharField()
+
+
+class MergedTensorShape(serializers.Serializer[Any]):
+    """One tensor of the merged model."""
+
+    tensor = serializers.CharField()
+    values = serializers.DictField(
+        help_text="The strategy's parameters for it by their names in a recipe; a list has one a model."
+    )
+
+    def get_fields(self) -> dict[str, Any]:
+        """``from`` is no name in Python."""
+        read = OriginShape(many=True, help_text="What it is made of, in the order of the models, a base last.")
+        return {**super().get_fields(), "from": read}
+
+
 class PlanShape(serializers.Serializer[Any]):
     """What the next pass of the scheduler would do with the job."""
 
@@ -67,6 +88,10 @@ class PlanShape(serializers.Serializer[Any]):
     reasons = ReasonShape(many=True)
     alternatives = ChangeShape(many=True)
     replaces = InPlaceOfShape(allow_null=True, help_text="Null for a body without it.")
+    tensors = MergedTensorShape(
+        many=True,
+        help_text="Of a merge whose tensors differ in their values or their models: each with its own. Else empty.",
+    )
     plan_token = serializers.CharField(
         allow_null=True,
         help_text="Submit with it, and the job is refused with 409 if another verdict or other victims have come of "

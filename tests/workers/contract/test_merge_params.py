@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from workers.merge_params import BASE_INPUT, check_merge, merge_references
+from workers.merge_params import check_merge, merge_references
+from workers.merge_recipe import BASE_INPUT
 from workers.merge_strategies import STRATEGIES
 
 NEEDED = {"base_model": "c", "density": 0.5, "epsilon": 0.2}
@@ -16,7 +17,7 @@ def asked(strategy: str, **changes: Any) -> dict[str, Any]:
     """A right recipe of this strategy, changed; None takes a parameter out."""
     rule = STRATEGIES[strategy]
     needed = {name: value for name, value in NEEDED.items() if name in rule.own}
-    given = {"strategy": strategy, "models": ["a", "b"], **needed, **changes}
+    given = {"strategy": strategy, "models": ["a", "b"][: rule.max_models], **needed, **changes}
     return {name: value for name, value in given.items() if value is not None}
 
 

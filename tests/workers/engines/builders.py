@@ -17,6 +17,8 @@ from workers.engines.producing import produce
 from workers.engines.refusals import EngineRefusal
 from workers.engines.tensors import load_tensors
 from workers.engines.writing import PlannedWriter
+from workers.merge_params import check_merge, merge_references
+from workers.merge_recipe import recipe_of
 
 PT = {"format": "pt"}
 
@@ -88,3 +90,29 @@ def bits(tensor: torch.Tensor) -> bytes:
 def sha256(path: Path) -> str:
     """Digest of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def layered_model(directory: Path, seed: int, layers: int = 3, dtype: torch.dtype = torch.float32) -> Path:
+    """Layers of two tensors each, an embedding before and a norm behind them, and integers that are equal for every
+    seed."""
+    g = torch.Generator().manual_seed(seed)
+    shapes = {f"model.layers.{i}.{part}": shape for i in range(layers)
+              for part, shape in (("attn.weight", (6, 5)), ("mlp.weight", (4, 7)))}  # fmt: skip
+    shapes |= {"model.embed.weight": (9, 5), "model.norm.weight": (5,)}
+    tensors = {name: torch.randn(shape, generator=g).to(dtype) for name, shape in shapes.items()}
+    ids = {"model.embed.ids": torch.arange(9)}
+    return model(directory, {**tensors, **ids})
+
+
+def by_recipe(
+    document: Mapping[str, Any], models: Mapping[str, Path], *, chunk: int = 1 << 20, seed: int = 0
+) -> Candidate:
+    """The candidate of a recipe; ``models`` are the places of those that it names."""
+    clean, errors = check_merge({"recipe": document, "seed": seed})
+    assert errors == []
+    recipe, references = recipe_of(clean), merge_references(clean)
+    places = [models[name] for _, name, _ in references]
+    labels = [name for _, name, _ in references]
+    tensors = load_tensors(*places, labels=labels, sliced=recipe.is_sliced)
+    params = {**clean, **{k: document[k] for k in ("dtype", "out_dtype") if k in document}}
+    return MergeEngine(chunk=chunk).follow(recipe, tensors, params, [given for _, _, given in references])

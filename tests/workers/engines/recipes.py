@@ -27,6 +27,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "breadcrumbs": {**_TWO, "density": 0.5, "gamma": 0.1},
     "breadcrumbs_ties": {**_TWO, "density": [0.5, 0.9], "gamma": 0.1},
     "model_stock": {"granularity": "row"},
+    "passthrough": {"scale": 0.7},
 }
 ON_A_BASE = [name for name, strategy in STRATEGIES.items() if strategy.base != "none"]
 

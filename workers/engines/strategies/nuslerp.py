@@ -15,7 +15,7 @@ from workers.engines.combining import Combination, Combine, Copy, Values
 from workers.engines.strategies.angles import angles
 from workers.engines.strategies.row_weights import ByRow, factors_at
 from workers.engines.strategies.slerp import coefficients
-from workers.merge_params import slerp_t
+from workers.strategy_params import slerp_t
 
 
 class Nuslerp(ByRow):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.engines.combining import REDUCTION_CHUNK, Values, stretches
-from workers.merge_params import exactly
+from workers.merge_values import exactly
 
 _DIGIT = 16
 

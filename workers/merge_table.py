@@ -1,0 +1,81 @@
+"""Which value does each tensor of a merge get, and from which models? As rows for people. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workers.merge_layout import Part, Table
+from workers.merge_recipe import Recipe, in_recipe, rules_of
+
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A tensor of the result: ``origins`` are ``(model, tensor there)``, a base last, by what people call the models.
+    ``values`` are the strategy's parameters for it by their names in a recipe, one a model where there are several."""
+
+    tensor: str
+    origins: tuple[tuple[str, str], ...]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The ``tensors`` that have the same models and the same ``values``, which ``said`` writes out."""
+
+    models: tuple[str, ...]
+    values: Mapping[str, Any]
+    tensors: tuple[str, ...]
+
+    @property
+    def said(self) -> str:
+        """The values as ``t = 0.25, lambda = 1``."""
+        return ", ".join(f"{name} = {_said(value)}" for name, value in self.values.items())
+
+    @property
+    def shown(self) -> str:
+        """The first few tensors, and how many there are besides."""
+        rest = len(self.tensors) - SHOWN
+        return ", ".join(self.tensors[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def is_worth_telling(recipe: Recipe) -> bool:
+    """Do two tensors of the result differ in their values or their models?"""
+    return recipe.is_sliced or any(each.varies for each in recipe.slices)
+
+
+def rows_of(recipe: Recipe, parts: Sequence[Part], tables: Mapping[str, Table]) -> list[Row]:
+    """A row for every tensor, in the order of the layers."""
+    names = [(rule.name, in_recipe(rule)) for rule in rules_of(recipe.strategy)]
+    return [
+        Row(
+            part.name,
+            tuple((tables[name].label, tensor) for name, tensor in part.origins),
+            {told: part.values[name] for name, told in names},
+        )
+        for part in parts
+    ]
+
+
+def grouped(rows: Sequence[Row]) -> list[Group]:
+    """The rows by models and values, each group at the place of its first tensor. Values that all rows share are left
+    out."""
+    differing = [name for name in (rows[0].values if rows else ()) if len({repr(row.values[name]) for row in rows}) > 1]
+    found: dict[str, tuple[Row, list[str]]] = {}
+    for row in rows:
+        models = [model for model, _ in row.origins]
+        key = repr((models, [row.values[name] for name in differing]))
+        found.setdefault(key, (row, []))[1].append(row.tensor)
+    return [
+        Group(tuple(model for model, _ in row.origins), {name: row.values[name] for name in differing}, tuple(tensors))
+        for row, tensors in found.values()
+    ]
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list):
+        return " and ".join(_said(each) for each in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
