@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
+from scheduling.services import recipes
 from scheduling.services.jobs import RETRIED
 from scheduling.web.file_lists import came_out
 from scheduling.web.lost_words import used
@@ -98,7 +99,15 @@ def went_wrong(job: Mapping[str, Any]) -> str:
 def asked(body: Mapping[str, Any], names: Mapping[str, str]) -> list[dict[str, str]]:
     """What a refused body asked for, a row a field that was filled; ``names`` are the models' by their ids."""
     flat = {**{k: v for k, v in body.items() if k != "params"}, **body["params"]}
-    return [{"word": label(key), "value": _said(v, names)} for key, v in flat.items() if v not in (None, "", [], {})]
+    return [_row(key, v, names) for key, v in flat.items() if v not in (None, "", [], {})]
+
+
+def _row(key: str, value: Any, names: Mapping[str, str]) -> dict[str, str]:
+    """A recipe is shown as it was written; one that came as an object as the YAML that it would be."""
+    if key == "recipe":
+        text = value if isinstance(value, str) else recipes.as_text(value)
+        return {"word": label(key), "value": text, "whole": "yes"}
+    return {"word": label(key), "value": _said(value, names)}
 
 
 def _said(value: Any, names: Mapping[str, str]) -> str:

@@ -185,3 +185,34 @@ def test_a_lost_socket_shows_a_stale_banner_and_recovers_what_was_missed(chromiu
     expect(page.locator("#job .title .state")).to_have_text("failed")
     assert page.evaluate("window.sameDocument") is True
     alice.leave()
+
+
+def test_a_recipe_from_a_file_is_read_into_the_form_mended_and_planned(chromium, server, tmp_path):
+    world.pool_with_models()
+    alice = Person(chromium, server)
+    page = alice.sign_in()
+    page.goto(f"{server.url}/jobs/new/")
+    recipe = page.get_by_label("Recipe", exact=True)
+    expect(recipe).to_be_hidden()
+    page.get_by_role("radio", name="by a recipe mergekit").check()
+    expect(page.get_by_label("Model 1", exact=True)).to_be_hidden()
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "merge_method: slurp\nmodels: [{model: digits-0-4}, {model: digits-5-9}]\nparameters: {t: [0, 2]}\n"
+    )
+    page.get_by_label("Or a file with it").set_input_files(file)
+    expect(recipe).to_have_value(file.read_text())
+
+    page.get_by_role("button", name="What would happen?").click()
+    beside = page.locator("#e_recipe")
+    expect(beside).to_contain_text("merge_method: there is no merge strategy 'slurp' (did you mean 'slerp'?)")
+    expect(beside).to_contain_text("parameters.t[1]: t must be a number from 0")
+    recipe.fill(file.read_text().replace("slurp", "slerp").replace("[0, 2]", "[{filter: bias, value: 1}, {value: 0}]"))
+    page.get_by_role("button", name="What would happen?").click()
+    expect(page.locator("#plan table")).to_contain_text("t = 1")
+    expect(beside).to_have_count(0)
+    page.get_by_role("button", name="Submit the merge").click()
+    page.wait_for_url("**/jobs/*-*/")
+    expect(page.locator("code.whole")).to_contain_text("merge_method: slerp")
+    assert alice.complaints == []
+    alice.leave()

@@ -109,6 +109,16 @@ def test_a_refused_recipe_of_any_shape_opens_in_the_form(alice: Any, recipe: Any
     assert browser().get(f"/jobs/{refused}/").status_code == 200
 
 
+def test_the_page_of_a_refused_job_shows_the_recipe_as_it_was_written(alice: Any) -> None:
+    written = "# mine\n" + deep().replace("slerp", "slurp")
+    refused = jobs.submit({**b.merge_body([]), "params": {"recipe": written}}, alice, b.NOON).job_id
+    page = entities.unescape(text(browser().get(f"/jobs/{refused}/")))
+    assert f'<code class="whole">{written}</code>' in page
+    document = recipes.read(written)
+    refused = jobs.submit({**b.merge_body([]), "params": {"recipe": document}}, alice, b.NOON).job_id
+    assert recipes.as_text(document) in entities.unescape(text(browser().get(f"/jobs/{refused}/")))
+
+
 def test_what_would_happen_tells_what_each_tensor_gets(alice: Any) -> None:
     html = text(browser().post("/jobs/new/plan/", typed(deep()), HTTP_HX_REQUEST="true"))
     assert '<td data-label="Values">t = 0.25</td><td data-label="Models">deep-a, deep-b</td>' in html

@@ -47,21 +47,15 @@ class TensorInputs:
 
 @dataclass(frozen=True, slots=True)
 class TensorSet:
-    """Opened models; ``based``: the last is the base of the others. Whole ones match in the names of their tensors,
-    in shape and in class of type; of ``sliced`` ones only what a recipe puts together need match."""
+    """Opened models; ``based``: the last is the base of the others."""
 
     models: tuple[Model, ...]
     based: bool = False
-    sliced: bool = False
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
         """The tensors as the first model stores them, in processing order."""
         return tuple(sorted(self.models[0].specs.values(), key=output_order))
-
-    def inputs(self, name: str) -> TensorInputs:
-        """The tensor ``name`` of all models."""
-        return TensorInputs(name, self.models, (name,) * len(self.models), self.based)
 
 
 def inspect(
@@ -86,7 +80,7 @@ def inspect(
         problems.append(Problem("no_models", "give at least one model"))
     groups = [[model] for model in models] if sliced else [models]
     problems += [problem for group in groups for problem in compatibility_problems(group)]
-    return TensorSet(tuple(models), based, sliced), problems
+    return TensorSet(tuple(models), based), problems
 
 
 def load_tensors(
