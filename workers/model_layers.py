@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+_INSTEAD = "take all of it, under models instead of slices"
+
 
 @dataclass(frozen=True, slots=True)
 class Stack:
@@ -71,16 +73,16 @@ def stack_of(tensors: Iterable[str]) -> Stack | str:
             rests.setdefault(layer[0], {}).setdefault(layer[1], set()).add(layer[2])
     several = {prefix: layers for prefix, layers in rests.items() if len(layers) > 1} or rests
     if not several:
-        return "has no layers: no name of a tensor has a whole number between its dots"
+        return f"has no layers: no name of a tensor has a whole number between its dots; {_INSTEAD}"
     if len(several) > 1:
         told = ", ".join(f"{prefix or 'none'!r} ({len(layers)})" for prefix, layers in sorted(several.items()))
-        return f"has layers of several kinds, so a range of them says too little; their names begin with {told}"
+        return f"has layers of several kinds, and a range doesn't say of which ({told}); {_INSTEAD}"
     ((prefix, layers),) = several.items()
     numbers = sorted(layers)
     step = min((b - a for a, b in pairwise(numbers)), default=1)
     gap = next((a for a, b in pairwise(numbers) if b - a != step), None)
     if gap is not None:
-        return f"lacks layer {gap + step}: its layers are {_shown(numbers)}"
+        return f"lacks layer {gap + step}: its layers are {_shown(numbers)}; {_INSTEAD}"
     return Stack(prefix, tuple(numbers), {number: frozenset(found) for number, found in layers.items()})
 
 

@@ -103,7 +103,10 @@ def test_a_gap_in_the_numbers_of_a_model_is_refused_with_the_first_that_is_missi
     gap = Table("a", {f"layers.{i}.w": ("F32", (2,)) for i in (0, 1, 3, 4)})
     ((path, code, message),) = laid(slices(("a", 0, 2)), gap)[1]
     assert (path, code) == ("slices[0].sources[0]", "no_layers")
-    assert message == "slices[0].sources[0]: 'a' lacks layer 2: its layers are 0, 1, 3, 4"
+    assert message == (
+        "slices[0].sources[0]: 'a' lacks layer 2: its layers are 0, 1, 3, 4; "
+        "take all of it, under models instead of slices"
+    )
 
 
 def test_a_model_without_layers_or_with_two_kinds_is_refused() -> None:
