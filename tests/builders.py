@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 from django.contrib.auth import get_user_model
+from django.utils import timezone
 from safetensors.numpy import save
 
-from scheduling.models import Attempt, Availability
+from scheduling.models import Attempt, Availability, NodeLive
 from scheduling.services import artifacts, jobs, pool, tick
 from scheduling.services.jobs import Accepted
 from scheduling.store import seed
@@ -89,6 +90,16 @@ def listening(until: float, start: float = 0) -> None:
     pool.accepting(later(start))
     # What is told every few seconds moves nothing else on than the time of the last word.
     Availability.objects.filter(last_seen_at__lt=later(until)).update(last_seen_at=later(until))
+
+
+def quiet(seconds: float, *names: str) -> datetime:
+    """A web process listens for an hour before the present and after it; by now these nodes have been silent for so
+    long, and the others not at all. Returns the present."""
+    present = timezone.now()
+    Availability.objects.update(since=present - timedelta(hours=1), last_seen_at=present + timedelta(hours=1))
+    NodeLive.objects.update(last_heartbeat_at=present)
+    NodeLive.objects.filter(node__name__in=names).update(last_heartbeat_at=present - timedelta(seconds=seconds))
+    return present
 
 
 def beat(

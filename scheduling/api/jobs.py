@@ -25,6 +25,7 @@ from scheduling.core.lifecycle import TERMINAL, JobState
 from scheduling.services import filters
 from scheduling.services import jobs as service
 from scheduling.store.queries import jobs as queries
+from scheduling.store.queries.silence import silences
 
 FILTERS = ("state", "kind", "queue", "project", "user", "q")
 MAX_WAIT_S = 60.0
@@ -64,8 +65,8 @@ class JobList(Door):
         return Response(listed(request, given, rows, by="submitted_at", shown=self._shown))
 
     def _shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        holds = queries.holds_now()
-        return [not_foretold(queries.as_dict(job, holds=holds, now=self.now)) for job in rows]
+        holds, silent = queries.holds_now(), silences(self.now)
+        return [not_foretold(queries.as_dict(job, holds=holds, silent=silent, now=self.now)) for job in rows]
 
     @documented(
         "jobs_create", "Submit a job", tag="jobs", body=shapes.JobRequest, answer=shapes.JobShape, status=201,

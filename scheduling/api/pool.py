@@ -67,7 +67,7 @@ class NodeDetail(Reading):
     def get(self, request: Request, name: str) -> Response:
         """The node, or 404."""
         parameters(request, ())
-        nodes = queries.pool(self.actor, node=name)
+        nodes = queries.pool(self.actor, [name])
         if not nodes:
             raise not_found("node")
         return Response({**nodes[0], "events": queries.node_events(name)})
@@ -161,7 +161,7 @@ class NodeVerb(OperatorDoor):
             raise Problem(
                 409, "wrong_state", f"{self.verb} makes no sense for a node that is {state}", facts={"state": state}
             )
-        (node,) = queries.pool(self.actor, node=name) or [{"why": None, "drain_by": None}]
+        (node,) = queries.pool(self.actor, [name]) or [{"why": None, "drain_by": None}]
         return Response({"name": name, "state": state, "why": node["why"], "drain_by": node["drain_by"]})
 
     def given(self, request: Request) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.pool import Gpu, Node
 from scheduling.core.room import Room, Wanted
-from scheduling.core.words import gpus_in_words, nodes_in_words
+from scheduling.core.words import MAX_NAMED, gpus_in_words, nodes_in_words
 
-MAX_NAMED = 3
 _NODES = {NodeState.CORDONED: "cordoned", NodeState.DRAINING: "draining", NodeState.LOST: "lost"}
 _STATES = (GpuState.SUSPECT, GpuState.UNHEALTHY, GpuState.QUARANTINED)
 

@@ -8,7 +8,7 @@ from scheduling.core.aftermath import Ended, aftermath
 from scheduling.core.lifecycle import JobEvent, JobState, NodeEvent, NodeState, node_sources_of
 from scheduling.core.plan import Cause, LoseNode, Reason, Reclaim
 from scheduling.core.snapshot import LiveAttempt, NodeLease, SilenceGuard, Snapshot
-from scheduling.core.words import instant_in_words, nodes_in_words
+from scheduling.core.words import instant_in_words, names_in_words, nodes_in_words
 
 # Three reports in a row are missing at the real timings: such a node gets no new work, and counts as silent.
 SILENT_SHARE_OF_LEASE = 0.5
@@ -27,6 +27,11 @@ class TakenBack:
     guard: SilenceGuard = NOBODY
 
 
+def is_silent(lease: NodeLease, lease_s: float) -> bool:
+    """Whether the node gets no new work for its silence: half a lease of ``lease_s`` seconds of it, or more."""
+    return lease.silent_ms >= SILENT_SHARE_OF_LEASE * lease_s * 1000
+
+
 def take_back(snapshot: Snapshot) -> TakenBack:
     """Nodes silent for ``lease_s`` or longer are lost and their attempts reclaimed; not when too many fell silent.
 
@@ -34,7 +39,7 @@ def take_back(snapshot: Snapshot) -> TakenBack:
     ``ready_s`` of the grant.
     """
     lease_ms = snapshot.policy.lease_s * 1000
-    silent = frozenset(lease.node for lease in snapshot.leases if lease.silent_ms >= SILENT_SHARE_OF_LEASE * lease_ms)
+    silent = frozenset(lease.node for lease in snapshot.leases if is_silent(lease, snapshot.policy.lease_s))
     expired = frozenset(lease.node for lease in snapshot.leases if lease.silent_ms >= lease_ms)
     guard, alarms = _guard(snapshot)
     frozen = frozenset(guard.nodes)
@@ -105,9 +110,7 @@ def _guard(snapshot: Snapshot) -> tuple[SilenceGuard, tuple[Reason, ...]]:
         return NOBODY, ()
     lease_ms = round(snapshot.policy.lease_s * 1000)
     silent = {
-        lease.node: lease.last_heartbeat_ms
-        for lease in snapshot.leases
-        if lease.silent_ms >= SILENT_SHARE_OF_LEASE * lease_ms
+        lease.node: lease.last_heartbeat_ms for lease in snapshot.leases if is_silent(lease, snapshot.policy.lease_s)
     }
     if many := _many_silent(snapshot):
         return SilenceGuard(silent), (many,)
@@ -117,8 +120,9 @@ def _guard(snapshot: Snapshot) -> tuple[SilenceGuard, tuple[Reason, ...]]:
         return NOBODY, ()
     have, them, they_are = ("has", "it", "it is") if len(left) == 1 else ("have", "them", "they are")
     message = (
-        f"{nodes_in_words(len(left))} of those that fell silent together {have} not returned yet: nothing is taken "
-        f"back from {them} before {instant_in_words(until_ms)}, unless an operator confirms that {they_are} gone"
+        f"{nodes_in_words(len(left))} of those that fell silent together {have} not returned yet "
+        f"({names_in_words(sorted(left))}): nothing is taken back from {them} before {instant_in_words(until_ms)}, "
+        f"unless an operator confirms that {they_are} gone"
     )
     return SilenceGuard(left, until_ms), (Reason(MASS_SILENCE, message, (("silent", len(left)),)),)
 
@@ -138,11 +142,11 @@ def _many_silent(snapshot: Snapshot) -> Reason | None:
         return state is not None and (state is not NodeState.LOST or lease.silent_ms < 2 * lease_ms)
 
     counted = [lease for lease in snapshot.leases if counts(lease)]
-    silent = [lease for lease in counted if lease.silent_ms >= SILENT_SHARE_OF_LEASE * lease_ms]
+    silent = sorted(lease.node for lease in counted if is_silent(lease, policy.lease_s))
     if len(silent) < policy.mass_silent_min or len(silent) <= policy.mass_silent_share * len(counted):
         return None
     message = (
-        f"{len(silent)} of {len(counted)} nodes fell silent within one lease: nothing is taken back from them "
-        "until they return or an operator confirms that they are gone"
+        f"{len(silent)} of {len(counted)} nodes fell silent within one lease ({names_in_words(silent)}): nothing is "
+        "taken back from them until they return or an operator confirms that they are gone"
     )
     return Reason(MASS_SILENCE, message, (("silent", len(silent)), ("nodes", len(counted))))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scheduling.core.instants import as_instant
 from scheduling.core.resources import GroupRule, ResourceRequest
 from scheduling.core.units import gb
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MAX_NAMED = 3
 RUNGS_IN_WORDS = {"nvlink_group": "one NVLink group", "rack": "one rack"}
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -19,6 +22,13 @@ def gpus_in_words(count: int) -> str:
 def nodes_in_words(count: int) -> str:
     """``1 node`` or ``n nodes``."""
     return "1 node" if count == 1 else f"{count} nodes"
+
+
+def names_in_words(names: Sequence[str]) -> str:
+    """``n1``, ``n1 and n2``, ``n1, n2, n3 and 4 more``: a few by name, and how many more there are."""
+    if len(names) > MAX_NAMED + 1:  # one more is as short by its name
+        return f"{', '.join(names[:MAX_NAMED])} and {len(names) - MAX_NAMED} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def jobs_in_words(count: int) -> str:

@@ -14,6 +14,7 @@ from scheduling.store.journal import TICKS
 from scheduling.store.queries import events, live, pool, windows
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.events import Change
+from scheduling.store.queries.standing import Standing
 
 Key = tuple[str, str]
 # Of a GPU: the job that holds it, and the one that it is kept for.
@@ -23,11 +24,11 @@ GIVEN = ("granted", "nominated")
 
 
 def node_items(nodes: Iterable[Mapping[str, Any]], now: datetime) -> list[Item]:
-    """An item for each node and for each of its GPUs; a GPU's names its node and tells the node's state."""
+    """An item for each node and for each of its GPUs; a GPU's names its node and tells how that stands."""
     at, items = to_ms(now), []
     for node in nodes:
         items.append(Item("node", node["name"], at, {k: v for k, v in node.items() if k != "gpus"}))
-        home = {"node": node["name"], "node_state": node["state"]}
+        home = {"node": node["name"], "node_state": node["state"], "node_standing": node["standing"]}
         items += [Item("gpu", g["uuid"], at, {**g, **home}) for g in node["gpus"]]
     return items
 
@@ -95,6 +96,12 @@ def touched(changes: Iterable[Change], nodes: Mapping[str, Mapping[str, Any]]) -
     return jobs, names
 
 
+def at_work_on(names: Collection[str], nodes: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The ids of the jobs that hold GPUs of these nodes."""
+    gpus = [g for name in names if name in nodes for g in nodes[name]["gpus"]]
+    return {g["job"]["id"] for g in gpus if g["job"] is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What a page is sent to begin with, as of event ``seq``; ``job_known`` is False for a job that is not there."""
@@ -123,11 +130,12 @@ def take(actor: Actor, wanted: Subscription, since: int) -> tuple[Type, Taken]:
 
 
 def _board_after(changes: list[Change], moment: datetime) -> list[Item]:
-    """The nodes that the changes are about or that have sent samples since, the queues and the last tick."""
+    """The nodes that the changes are about, that were heard of since or are silent, the queues and the last tick."""
     nodes = {n["name"]: n for n in pool.pool(at=moment)}
     jobs, names = touched(changes, nodes)
     names |= {g["node"] for d in live.jobs(jobs, moment).values() for g in d["gpus"]}
-    names |= set(pool.sampled_after(changes[0].at)) if changes else set()
+    names |= set(pool.heard_after(changes[0].at)) if changes else set()
+    names |= {name for name, node in nodes.items() if node["standing"] == Standing.SILENT}  # silence has no event
     return [
         *node_items([nodes[n] for n in sorted(names) if n in nodes], moment),
         *head_items(list(nodes.values()), windows.fingerprint(moment), moment),

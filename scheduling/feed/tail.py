@@ -17,6 +17,7 @@ from scheduling.feed import snapshots
 from scheduling.feed.messages import Item
 from scheduling.store.clock import now
 from scheduling.store.queries import live, pool, windows
+from scheduling.store.queries.silence import silences
 from scheduling.store.wake import Waiter
 
 log = structlog.get_logger(__name__)
@@ -135,6 +136,7 @@ class Cursor:
         self._reader = live.Reader()
         self._sampled = self._spoke = moment
         self._ticks = live.ticks()
+        self._silent = frozenset(silences(moment))
         self._nodes = {n["name"]: n for n in pool.pool(at=moment)}
         self._windows = windows.fingerprint(moment)
         self._told: dict[snapshots.Key, Any] = {}
@@ -147,11 +149,14 @@ class Cursor:
         self._sampled = moment
         ticks = live.ticks()
         ticked, self._ticks = ticks != self._ticks, ticks
+        silent = frozenset(silences(moment))
+        moved, self._silent = silent ^ self._silent, silent  # by the mere passing of time, so without an event
         due = moment - self._spoke >= timedelta(seconds=KEEPALIVE_S)
-        if not (changes or sampled or ticked or due):
+        if not (changes or sampled or ticked or moved or due):
             return None
         self._spoke = moment
         jobs, names = snapshots.touched(changes, self._nodes)
+        jobs, names = jobs | snapshots.at_work_on(moved, self._nodes), names | moved
         before, self._windows = self._windows, windows.fingerprint(moment)
         if self._windows != before:  # none of its nodes need have an event of its own, least of all when one begins
             names |= set(self._nodes)

@@ -17,17 +17,18 @@ from django.db import transaction
 
 from scheduling.core.lifecycle import NodeEvent
 from scheduling.core.naming import forbidden_in
-from scheduling.core.reclaim import MASS_SILENCE, SILENT_SHARE_OF_LEASE
+from scheduling.core.reclaim import MASS_SILENCE
 from scheduling.core.units import parse_duration
 from scheduling.services import artifacts, described, health, notify
 from scheduling.services.described import seconds, whole
-from scheduling.store import load, load_pool, record, seed, transfers
+from scheduling.store import load, record, seed, transfers
 from scheduling.store.commit import drains, nodes, parts
 from scheduling.store.commit.attempts import WHY, End
 from scheduling.store.commit.gpus import Report
 from scheduling.store.queries import dispatch
 from scheduling.store.queries import pool as queries
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.silence import silences
 from workers.protocol import PROTOCOL_VERSION, Outcome, Timings, Transfer
 
 SETTLED = {"cordon": "CORDONED", "drain": "DRAINING", "return": "READY"}
@@ -367,8 +368,7 @@ def confirm_silence(actor: Actor, now: datetime) -> list[str] | None:
     """The nodes that are silent, whose work is taken back from now on though they are many; None without that alarm."""
     if not any(alarm["code"] == MASS_SILENCE for alarm in queries.scheduler(now)["alarms"]):
         return None
-    half_ms = 1000 * load.policy_of().lease_s * SILENT_SHARE_OF_LEASE
-    silent = sorted(lease.node for lease in load_pool.leases(now) if lease.silent_ms >= half_ms)
+    silent = sorted(silences(now))
     drains.confirm_silence(silent, now=now, actor=actor.label)
     return silent
 

@@ -72,11 +72,16 @@ def policy_of() -> Policy:
             backoff_s=DEFAULT_POLICY.retry.backoff_s * scale,
             backoff_cap_s=DEFAULT_POLICY.retry.backoff_cap_s * scale,
         ),
-        lease_s=DEFAULT_POLICY.lease_s * scale,
+        lease_s=lease_s(),
         claim_s=DEFAULT_POLICY.claim_s * scale,
         ready_s=DEFAULT_POLICY.ready_s * scale,
         **_planning(),
     )
+
+
+def lease_s() -> float:
+    """How long a node may be silent before its work is taken back, in seconds, scaled as the settings say."""
+    return DEFAULT_POLICY.lease_s * float(settings.TIME_SCALE)
 
 
 def _queues() -> tuple[QueuePolicy, ...]:

@@ -10,12 +10,13 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from scheduling.core.lifecycle import GpuState, NodeState
+from scheduling.core.lifecycle import GpuState
 from scheduling.core.reclaim import MASS_SILENCE
 from scheduling.services import now
 from scheduling.store.queries import events, pool, windows
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.kept import KEPT
+from scheduling.store.queries.standing import UNHEARD
 from scheduling.web.access import signed_in
 from scheduling.web.window_words import closing, in_short
 from scheduling.web.wording import duration
@@ -24,7 +25,6 @@ from scheduling.web.wording import duration
 UNREACHABLE = "UNREACHABLE"
 # What comes before an instant, or before how far off it is; the page's script says the same.
 ASKED, ELSE_FREE = "asked to leave; its time ends", "or free again"
-LIVE_NUMBERS = ("utilization", "memory_used_mib", "temperature_c", "power_w", "error")
 
 
 @signed_in
@@ -63,7 +63,7 @@ def shown(node: Mapping[str, Any]) -> dict[str, Any]:
     """The node with its GPUs by NVLink group, those of none last."""
     groups: dict[str | None, list[dict[str, Any]]] = {}
     for gpu in node["gpus"]:
-        groups.setdefault(gpu["nvlink_group_id"], []).append(tile(gpu, node["state"]))
+        groups.setdefault(gpu["nvlink_group_id"], []).append(tile(gpu, node["standing"]))
     ordered = sorted(groups.items(), key=lambda pair: (pair[0] is None, pair[0] or ""))
     models = sorted({g["model"] for g in node["gpus"]})
     return {
@@ -79,16 +79,15 @@ def _left_out(words: str) -> str:
     return re.sub(r"^gpu (?=\d)", "GPU ", re.sub(r"( and)? is left out(?=:)", "", words, count=1))
 
 
-def tile(gpu: Mapping[str, Any], node_state: str) -> dict[str, Any]:
-    """The GPU with its state as the tile tells it: no number that nobody measures now."""
-    lost = node_state == NodeState.LOST
-    tile = {**gpu, **dict.fromkeys(LIVE_NUMBERS if lost else ())}
-    used = tile["memory_used_mib"]
+def tile(gpu: Mapping[str, Any], standing: str) -> dict[str, Any]:
+    """The GPU with its state as the tile tells it, which nobody knows while its node is not heard of."""
+    unheard = standing in UNHEARD
+    used = gpu["memory_used_mib"]
     return {
-        **tile,
+        **gpu,
         **_turn(gpu),
-        "state": UNREACHABLE if lost else gpu["state"],
-        "trouble": "" if lost or gpu["state"] == GpuState.HEALTHY else gpu["why"] or "",
+        "state": UNREACHABLE if unheard else gpu["state"],
+        "trouble": "" if unheard or gpu["state"] == GpuState.HEALTHY else gpu["why"] or "",
         "memory_gb": _gb(gpu["memory_mib"]),
         "used_gb": None if used is None else _gb(used),
     }

@@ -10,6 +10,7 @@ from typing import Any
 from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
 from scheduling.services import recipes
 from scheduling.services.jobs import RETRIED
+from scheduling.store.queries.unheard import UNHEARD
 from scheduling.web.file_lists import came_out
 from scheduling.web.lost_words import used
 from scheduling.web.people_words import label, parts, said
@@ -61,6 +62,7 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
         "causes": [cause(r, names or {}) for r in job["reasons"]],
         "asked": "–" if job["state"] == JobState.REJECTED else job["gpu_count"],
         "eta": duration(progress["eta_s"]) if progress and progress["eta_s"] is not None else "",
+        "unheard": _unheard(job),
         "why": job["reasons"][0]["message"] if job["reasons"] else (job["error"] or "").split("\n")[0],
         "went_wrong": went_wrong(job),
         "faults": [_fault(str(e["field"]), said(str(e["message"]))) for e in job["errors"]],
@@ -77,6 +79,11 @@ def cause(reason: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]
     message = said(reason["message"].split(HINT)[0])
     message = message[:1].upper() + message[1:]
     return {"message": message, "parts": list(parts(message)), "pairs": _pairs(here, names)}
+
+
+def _unheard(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """That nodes of it are silent and what follows, piece by piece; nothing while all are heard of."""
+    return [part for r in job["reasons"] if r["code"] == UNHEARD for part in parts(r["message"])]
 
 
 def _fault(field: str, message: str) -> dict[str, str]:
@@ -143,7 +150,8 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
         return f"{_has_waited(job, gpus, ran, now)}. {why}.".replace(" .", "")
     if state is JobState.RUNNING:
         present = duration((now - (job["attempt_started_at"] or now)).total_seconds())
-        return f"Running on {gpus} of {where} for {present}{_which(job)}."
+        known = ", as far as is known" if _unheard(job) else ""
+        return f"Running on {gpus} of {where} for {present}{_which(job)}{known}."
     if state is JobState.SUCCEEDED:
         return f"Succeeded after {ran} on {gpus} with {amount(len(job['artifacts']), 'artifact')}."
     if state is JobState.FAILED:

@@ -27,11 +27,12 @@ MAY = {"cordon": NodeEvent.CORDON, "drain": NodeEvent.DRAIN, "return": NodeEvent
 @signed_in
 def node(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
     """The node's state with its reasons, its GPUs, its jobs, and what an operator may do."""
-    seq, moment, found = events.newest(), now(), pool.pool(actor, node=name)
+    seq, moment, found = events.newest(), now(), pool.pool(actor, [name])
     if not found:
         raise Http404(f"there is no node {name[:60]}")
     one, wanted = shown(found[0]), request.GET.get("gpu", "")
-    gpus = [g for group in one["groups"] for g in group["gpus"]] + [tile(g, one["state"]) for g in pool.retired(name)]
+    retired = [tile(g, one["standing"]) for g in pool.retired(name)]
+    gpus = [*(g for group in one["groups"] for g in group["gpus"]), *retired]
     return render(
         request,
         "node.html",

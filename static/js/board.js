@@ -39,11 +39,9 @@ function gpu(frame) {
   return undefined;
 }
 
-// Of a lost node nothing is known but what was: its GPUs have no state and no numbers of now.
+// Of a node that is not heard of nothing is known but what was: its GPUs have no state of now.
 function reached(data) {
-  if (data.node_state !== "LOST") return data;
-  const unknown = { utilization: null, memory_used_mib: null, temperature_c: null, power_w: null, error: null };
-  return { ...data, ...unknown, state: "UNREACHABLE" };
+  return ["LOST", "SILENT"].includes(data.node_standing) ? { ...data, state: "UNREACHABLE" } : data;
 }
 
 // Why a GPU gets no new work, since when, and what has to happen before it does again.
@@ -106,7 +104,9 @@ function node(frame) {
   const section = document.querySelector(`[data-node="${CSS.escape(frame.id)}"]`);
   if (!section) return only && frame.id !== only ? undefined : rebuild();
   if (!newer(section, frame.version)) return undefined;
-  if (only && section.dataset.state !== frame.data.standing) return location.reload();
+  // What may be done to it goes by its state; how it stands beside that is told anew in place.
+  if (only && section.dataset.nodeState !== frame.data.state) return location.reload();
+  if (only && section.dataset.state !== frame.data.standing) restand();
   if (Number(section.dataset.leftOut) !== frame.data.left_out.length) rebuild();
   section.dataset.state = frame.data.standing;
   mark(section.querySelector("header"), frame.data.standing);

@@ -9,7 +9,8 @@ const ask = soon(look, 1000);
 
 function why(cell, job) {
   const live = ["DISPATCHING", "RUNNING", "PREEMPTING", "CANCELLING"].includes(job.state);
-  if (live && job.progress) {
+  const unheard = job.reasons.some((reason) => reason.code === "UNHEARD");
+  if (live && job.progress && !unheard) {
     const percent = Math.min(100, Math.trunc((100 * job.progress.step) / job.progress.total));
     let bar = cell.querySelector("progress");
     if (!bar) {

@@ -10,7 +10,7 @@ from scheduling.core.decide import decide
 from scheduling.core.lifecycle import JobEvent, JobState, NodeState
 from scheduling.core.plan import LoseNode, Plan
 from scheduling.core.policy import DEFAULT_POLICY, backoff_s
-from scheduling.core.reclaim import take_back
+from scheduling.core.reclaim import is_silent, take_back
 from scheduling.core.snapshot import SilenceGuard
 
 from .build import codes_of, groups, job, lease, live, order_of, with_node_state, world
@@ -79,6 +79,20 @@ def test_d21_mass_silence_alarms_with_its_numbers():
     assert (alarm.code, dict(alarm.numbers)) == ("MASS_SILENCE", {"silent": 5, "nodes": 7})
 
 
+@pytest.mark.parametrize(("silent", "named"), [(5, "n0, n1, n2 and 2 more"), (7, "n0, n1, n2 and 4 more")])
+def test_d21_the_alarm_names_a_few_of_the_nodes_and_says_how_many_more_there_are(silent, named):
+    (alarm,) = with_silent(*[60.0] * silent, 1.0).alarms
+    assert alarm.message == (
+        f"{silent} of {silent + 1} nodes fell silent within one lease ({named}): nothing is taken back from them until "
+        "they return or an operator confirms that they are gone"
+    )
+
+
+@pytest.mark.parametrize(("silent_s", "silent"), [(29.999, False), (30.0, True)])
+def test_a_node_counts_as_silent_from_half_a_lease_on(silent_s, silent):
+    assert is_silent(lease("n0", silent_s=silent_s, now_ms=NOW), 60.0) is silent
+
+
 def test_d21_the_first_of_many_to_reach_the_lease_is_not_given_away():
     assert with_silent(60.0, 50.0, 45.0, 40.0, 31.0, 1.0).lose_nodes == ()
 
@@ -119,8 +133,8 @@ def test_d21_the_alarm_says_how_many_have_not_returned_and_until_when_they_are_s
     alarm = returned(60.0, 60.0, *[1.0] * 6, guarded=("n0", "n1")).alarms[0]
     assert (alarm.code, dict(alarm.numbers)) == ("MASS_SILENCE", {"silent": 2})
     assert alarm.message == (
-        "2 nodes of those that fell silent together have not returned yet: nothing is taken back from them before "
-        "1 Jan 1970, 00:02:40 UTC, unless an operator confirms that they are gone"
+        "2 nodes of those that fell silent together have not returned yet (n0 and n1): nothing is taken back from "
+        "them before 1 Jan 1970, 00:02:40 UTC, unless an operator confirms that they are gone"
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from scheduling.models import Attempt, Event, Job, Node, SchedulerState
 from scheduling.services import jobs, pool
+from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from tests import builders as b
 from tests.remembered import Remembered
@@ -165,6 +166,50 @@ def test_a_confirmation_is_of_that_silence_and_not_of_the_next(eight):
         beats(at)
     ticks(231, 299)
     assert (alarms(), attempts("RUNNING")) == (["MASS_SILENCE"], 8)
+
+
+def unheard(node: str, at: float) -> dict:
+    """What the job on that node says of its silence."""
+    job = queries.full(Job.objects.filter(attempts__nodes__node__name=node)).get()
+    (reason,) = queries.as_dict(job, now=b.later(at))["reasons"]
+    assert (reason["code"], reason["numbers"]["nodes"]) == ("UNHEARD", [node])
+    return reason
+
+
+def test_while_many_are_silent_a_job_says_that_nothing_is_taken_back_and_the_alarm_names_the_nodes(eight):
+    b.listening(100)
+    beats(100, NAMES[5:])
+    ticks(100)
+    reason = unheard("n2", 100)
+    assert reason["message"].endswith(
+        "So many nodes fell silent together that nothing is taken back from it until it returns or an operator "
+        "confirms that it is gone."
+    )
+    assert reason["numbers"] == {"nodes": ["n2"], "guarded": True}
+    (alarm,) = SchedulerState.objects.get().alarms
+    assert "(n1, n2, n3 and 2 more)" in alarm["message"]
+
+
+def test_once_some_have_returned_a_job_of_one_that_has_not_says_until_when_it_is_spared(eight):
+    b.listening(102)
+    beats(100, NAMES[5:])
+    ticks(100)
+    beats(101, NAMES[1:])
+    ticks(102)
+    reason = unheard("n1", 102)
+    assert "Unless it is heard of by 2 Mar 2026, 12:02:42 UTC, the job is taken back and starts" in reason["message"]
+    assert reason["message"].endswith(", or as soon as an operator confirms that it is gone.")
+    assert reason["numbers"]["guarded"] is True
+
+
+def test_once_an_operator_has_confirmed_it_a_job_says_that_it_is_taken_back(eight):
+    b.listening(102)
+    beats(100, NAMES[5:])
+    ticks(100)
+    pool.confirm_silence(eight["admin"], b.later(101))
+    reason = unheard("n1", 101)
+    assert "Unless it is heard of by 2 Mar 2026, 12:01 UTC, the job is taken back" in reason["message"]
+    assert reason["numbers"]["guarded"] is False
 
 
 def test_without_a_mass_silence_there_is_nothing_to_confirm(eight):

@@ -137,7 +137,7 @@ class ProgressShape(serializers.Serializer[Any]):
     step = serializers.IntegerField()
     total = serializers.IntegerField()
     unit = serializers.CharField()
-    rate = serializers.FloatField(allow_null=True)
+    rate = serializers.FloatField(allow_null=True, help_text="null also while a node of it is silent.")
     eta_s = serializers.FloatField(allow_null=True)
 
 
@@ -163,7 +163,7 @@ class StartingShape(serializers.Serializer[Any]):
 
 
 class ReasonShape(serializers.Serializer[Any]):
-    """Why a job does not run now."""
+    """Why a job does not run now, or is not known to run."""
 
     code = serializers.CharField()
     message = serializers.CharField()
@@ -304,7 +304,11 @@ class JobShape(WithGroup):
     progress = ProgressShape(allow_null=True)
     starting = StartingShape(allow_null=True, help_text="Null unless it is granted and does not run yet.")
     transfer = TransferShape(allow_null=True)
-    reasons = ReasonShape(many=True, help_text="Why it waits, or why and how it stops; else empty.")
+    reasons = ReasonShape(
+        many=True,
+        help_text="Why it waits, or why and how it stops; of a live job one of whose nodes is silent also UNHEARD: "
+        "which (`nodes`), since when, and what follows when (`until_ms`; none while many are silent). Else empty.",
+    )
     as_of = serializers.DateTimeField(
         allow_null=True, help_text="The instant that reasons, estimated_start and alternatives are of; null in lists."
     )

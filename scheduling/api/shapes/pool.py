@@ -22,7 +22,7 @@ class HolderShape(serializers.Serializer[Any]):
 
 
 class GpuShape(serializers.Serializer[Any]):
-    """One GPU with its newest sample."""
+    """One GPU with its newest sample, of which there is none while its node is LOST or SILENT."""
 
     uuid = serializers.CharField()
     index = serializers.IntegerField()
@@ -70,7 +70,8 @@ class NodeShape(serializers.Serializer[Any]):
     state = serializers.CharField(help_text="As its lease and operators have it.")
     standing = serializers.ChoiceField(
         choices=[each.value for each in Standing],
-        help_text="The first thing in this order that keeps new work away from it; RESERVED: that of other projects.",
+        help_text="The first thing in this order that keeps new work away from it. SILENT: not heard of for half a "
+        "lease or longer; what it does is not known. RESERVED: closed to other projects.",
     )
     rack_id = serializers.CharField()
     network_bandwidth_gbps = serializers.FloatField()
@@ -83,8 +84,8 @@ class NodeShape(serializers.Serializer[Any]):
     )
     why = serializers.CharField(
         allow_null=True,
-        help_text="Every reason why it takes no new work, in words: it is lost, was cordoned or drained (and by whom), "
-        "its agent is shutting down, a window closes it, its disk is nearly full.",
+        help_text="Every reason why it takes no new work, in words: it is lost, is not heard of (since when), was "
+        "cordoned or drained (and by whom), its agent is shutting down, a window closes it, its disk is nearly full.",
     )
     lost_since = serializers.DateTimeField(allow_null=True, help_text="Its last word, of one that is LOST.")
     drain_by = serializers.DateTimeField(allow_null=True, help_text="Then what still runs on it is asked to leave it.")

@@ -23,13 +23,16 @@ from scheduling.models import (
 )
 from scheduling.models.jobs import LIVE
 from scheduling.store import journal
+from scheduling.store.clock import now as the_present
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
 from scheduling.store.queries.lost import lost_in, resumes_from
 from scheduling.store.queries.outputs import LARGE, outputs, told
 from scheduling.store.queries.shapes import class_name
+from scheduling.store.queries.silence import Silence, silences
 from scheduling.store.queries.spans import spans
 from scheduling.store.queries.starting import starting
+from scheduling.store.queries.unheard import unheard
 from scheduling.store.transfers import under_way
 
 WAITING = (JobState.QUEUED, JobState.HELD)
@@ -87,8 +90,15 @@ def _id_of(job: Job | None) -> str | None:
     return None if job is None else str(job.pk)
 
 
-def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime | None = None) -> dict[str, Any]:
-    """The job in the shape of the REST contract. ``job`` comes from :func:`full`."""
+def as_dict(
+    job: Job,
+    *,
+    holds: Mapping[str, Any] | None = None,
+    silent: Mapping[str, Silence] | None = None,
+    now: datetime | None = None,
+) -> dict[str, Any]:
+    """The job in the shape of the REST contract. ``job`` comes from :func:`full`. Who has many hands over what is
+    asked for once: ``holds`` of :func:`holds_now`, and which nodes are ``silent``."""
     attempts = list(job.attempts.all())
     last = attempts[-1] if attempts else None
     held = list(last.allocations.all()) if last else []
@@ -97,6 +107,7 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         for attempt in attempts
         for a in attempt.allocations.all()
     )
+    not_heard = _unheard(job, last, silent, now)
     score = scores_of(job, holds)
     return {
         "id": str(job.pk),
@@ -125,10 +136,10 @@ def as_dict(job: Job, *, holds: Mapping[str, Any] | None = None, now: datetime |
         "replaces": _id_of(in_place_of(job)),
         "replaced_by": _id_of(replaced_by(job)),
         "attempt": job.attempt_number,
-        "progress": _progress(job),
+        "progress": _progress(job, heard=not_heard is None),
         "starting": starting(job, last),
         "transfer": under_way(list(last.nodes.all()), now) if last else None,
-        "reasons": _reasons(job, last, holds),
+        "reasons": [*_reasons(job, last, holds), *([not_heard] if not_heard else [])],
         "gpus": _gpus(held),
         "artifacts": [told(output) for output in job.outputs.all()],
         "outcome": job.outcome or None,
@@ -195,16 +206,26 @@ def _gpu(a: Allocation) -> dict[str, Any]:
     }
 
 
-def _progress(job: Job) -> dict[str, Any] | None:
+def _unheard(
+    job: Job, last: Attempt | None, silent: Mapping[str, Silence] | None, at: datetime | None
+) -> dict[str, Any] | None:
+    if last is None or job.state not in LIVE:
+        return None
+    return unheard(job, last, silences(at or the_present()) if silent is None else silent)
+
+
+def _progress(job: Job, *, heard: bool) -> dict[str, Any] | None:
+    """How far it is; at what rate and how long yet is not known while a node of it is not heard of."""
     if not job.progress_total:
         return None
     left = max(0, job.progress_total - job.progress_step)
-    eta = round(left / job.progress_rate, 1) if job.progress_rate and job.state == JobState.RUNNING else None
+    rate = job.progress_rate if heard else None
+    eta = round(left / rate, 1) if rate and job.state == JobState.RUNNING else None
     return {
         "step": job.progress_step,
         "total": job.progress_total,
         "unit": job.progress_unit,
-        "rate": job.progress_rate,
+        "rate": rate,
         "eta_s": eta,
     }
 

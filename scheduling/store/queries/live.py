@@ -12,6 +12,7 @@ from scheduling.store.fixed import Fixed, FixedValues
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries import pool
 from scheduling.store.queries.events import LATE_IDS, Change
+from scheduling.store.queries.silence import silences
 from scheduling.store.wake import newest_event
 
 AT_ONCE = 5000
@@ -24,19 +25,16 @@ _CHANGES = FixedValues(
     )
 )
 
-# Above so many nodes one read of the whole pool is cheaper than one read a node.
-NODES_ONE_BY_ONE = 8
-
 
 def jobs(ids: Collection[str], now: datetime) -> dict[str, dict[str, Any]]:
     """The jobs of those ids as REST gives them, but for their artifacts' files, of which they tell how many they are:
     a frame is sent on every change, and an artifact may have thousands. A fixed number of queries."""
     if not ids:
         return {}
-    holds = queries.holds_now()
+    holds, silent = queries.holds_now(), silences(now)
     known = Job.objects.select_related("project", "user", "queue", "level").filter(pk__in=[UUID(i) for i in ids])
     rows = queries.full(known, files=False)
-    return {str(job.pk): queries.as_dict(job, holds=holds, now=now) for job in rows}
+    return {str(job.pk): queries.as_dict(job, holds=holds, silent=silent, now=now) for job in rows}
 
 
 def log_ends(ids: Collection[str]) -> dict[str, dict[str, int]]:
@@ -49,10 +47,9 @@ def log_ends(ids: Collection[str]) -> dict[str, dict[str, int]]:
 
 
 def nodes(names: Collection[str], now: datetime) -> list[dict[str, Any]]:
-    """The nodes of those names with their GPUs, holders named whoever they are, and what windows make of them."""
-    if len(names) > NODES_ONE_BY_ONE:
-        return [n for n in pool.pool(at=now) if n["name"] in names]
-    return [n for name in sorted(names) for n in pool.pool(node=name, at=now)]
+    """The nodes of those names with their GPUs, holders named whoever they are, and what windows and silence make of
+    them."""
+    return pool.pool(names=names, at=now)
 
 
 def unseen(after: int, seen: Collection[int]) -> list[Change]:

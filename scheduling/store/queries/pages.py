@@ -15,6 +15,7 @@ from scheduling.models.access import SCOPES
 from scheduling.models.jobs import LIVE
 from scheduling.store.queries import artifacts, jobs
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.silence import silences
 
 PAGE = 50
 EXPORT = 10_000
@@ -31,8 +32,8 @@ class Page:
 def job_page(actor: Actor, wanted: Mapping[str, str], *, after: str, now: datetime, size: int = PAGE) -> Page:
     """The jobs that match, newest first, from the cursor on; a cursor that can't be read is the first page."""
     found = list(_after(jobs.full(jobs.filtered(actor, wanted)), "submitted_at", after)[: size + 1])
-    holds = jobs.holds_now()
-    rows = tuple(jobs.as_dict(job, holds=holds, now=now) for job in found[:size])
+    holds, silent = jobs.holds_now(), silences(now)
+    rows = tuple(jobs.as_dict(job, holds=holds, silent=silent, now=now) for job in found[:size])
     return Page(rows, _cursor(found[size - 1], "submitted_at") if len(found) > size else "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -11,23 +12,26 @@ from scheduling.core.gpu_record import EMPTY, Known, unpack
 from scheduling.core.gpu_return import outlook
 from scheduling.core.health import may_return
 from scheduling.core.lifecycle import GpuState, JobState, NodeState
-from scheduling.core.words import gpus_in_words, jobs_in_words, nodes_in_words
+from scheduling.core.words import gpus_in_words, jobs_in_words, names_in_words, nodes_in_words
 from scheduling.models import Allocation, Event, Gpu, Job, Node, NodeLive, Nomination, Queue, SchedulerState
 from scheduling.models.jobs import LIVE
 from scheduling.store.clock import now, to_ms
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.kept import KEPT, nominations, told_of_job, who_next
-from scheduling.store.queries.standing import Standing, Stands, idle, standings
+from scheduling.store.queries.standing import UNHEARD, Standing, Stands, idle, standings
 
 LATE_S = 25.0
 
 
-def pool(actor: Actor | None = None, node: str | None = None, *, at: datetime | None = None) -> list[dict[str, Any]]:
+def pool(
+    actor: Actor | None = None, names: Collection[str] | None = None, *, at: datetime | None = None
+) -> list[dict[str, Any]]:
     """Every registered node with its GPUs and who holds them, racks and nodes in order; another project's job is
-    shown as held without its name. ``at``: the instant whose windows count; now, if None."""
+    shown as held without its name. ``names``: of these nodes alone. ``at``: the instant whose windows and silences
+    count; now, if None. The number of queries does not depend on how many nodes there are."""
     nodes = Node.objects.filter(registered_at__isnull=False).select_related("live").order_by("rack_id", "name")
-    if node is not None:
-        nodes = nodes.filter(name=node)
+    if names is not None:
+        nodes = nodes.filter(name__in=names)
     holders = {
         a.gpu_id: a
         for a in Allocation.objects.filter(released_at__isnull=True, gpu__node__in=nodes).select_related(
@@ -81,7 +85,7 @@ def _gpu(
     kept: Nomination | None = None,
 ) -> dict[str, Any]:
     live = getattr(home, "live", None)
-    sample = live.samples.get(g.uuid, {}) if live else {}
+    sample = live.samples.get(g.uuid, {}) if live and standing not in UNHEARD else {}
     return {
         "uuid": g.uuid,
         "index": g.index,
@@ -197,7 +201,7 @@ def headline(nodes: list[dict[str, Any]], queue_rows: list[dict[str, Any]], tick
     if sick:
         parts.append(f"{gpus_in_words(sick)} out of service")
     if out:
-        parts.append(f"{nodes_in_words(len(out))} not in service ({', '.join(out[:3])})")
+        parts.append(f"{nodes_in_words(len(out))} not in service ({names_in_words(out)})")
     if tick["age_s"] is None or tick["age_s"] > LATE_S:
         parts.append("the scheduler is not ticking")
     return f"{', '.join(parts)}."
@@ -224,6 +228,11 @@ def node_events(name: str, limit: int = 100, *, gpu: str | None = None) -> list[
 def sampled_after(moment: datetime) -> list[str]:
     """The names of the nodes whose newest sample came after ``moment``."""
     return list(NodeLive.objects.filter(sampled_at__gt=moment).values_list("node__name", flat=True))
+
+
+def heard_after(moment: datetime) -> list[str]:
+    """The names of the nodes that were heard of after ``moment``."""
+    return list(NodeLive.objects.filter(last_heartbeat_at__gt=moment).values_list("node__name", flat=True))
 
 
 def limits() -> dict[str, Any]:

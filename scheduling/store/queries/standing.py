@@ -9,15 +9,17 @@ from enum import StrEnum
 from typing import Any
 
 from scheduling.core.lifecycle import GpuState, NodeState
-from scheduling.core.words import gpus_in_words, instant_in_words
+from scheduling.core.words import agree, gpus_in_words, instant_in_words
 from scheduling.models import Node, Window
-from scheduling.store.clock import to_ms
+from scheduling.store.clock import past_in_words, to_ms
+from scheduling.store.queries.silence import Silence, silences
 
 
 class Standing(StrEnum):
     """What keeps new work away from a node; of several the one that comes first here."""
 
     LOST = "LOST"
+    SILENT = "SILENT"
     DRAINING = "DRAINING"
     CORDONED = "CORDONED"
     LEAVING = "LEAVING"
@@ -28,6 +30,8 @@ class Standing(StrEnum):
 
 
 LOST_WORDS = "it has not been heard of for its whole lease, and its work was taken back"
+# Of such a node nothing is known but what was.
+UNHEARD = (Standing.LOST, Standing.SILENT)
 _DOES = {
     Standing.DRAINING: "takes no new work and is being emptied",
     Standing.CORDONED: "takes no new work; what runs on it goes on",
@@ -38,6 +42,8 @@ _DOES = {
     Standing.READY: "takes work",
 }
 _IDLE = {
+    Standing.LOST: "its node is lost",
+    Standing.SILENT: "its node is silent",
     Standing.DRAINING: "its node is draining",
     Standing.CORDONED: "its node is cordoned",
     Standing.LEAVING: "its node is leaving",
@@ -64,13 +70,14 @@ def standings(nodes: Iterable[Node], now: datetime) -> dict[int, Stands]:
     active = Window.objects.filter(start__lte=now, end__gt=now, nodes__isnull=False).order_by()
     for key, project, end in active.values_list("nodes__pk", "project_id", "end"):
         closing.setdefault(key, []).append((project is not None, end))
-    return {n.pk: _stands(n, closing.get(n.pk, [])) for n in nodes}
+    silent = silences(now)
+    return {n.pk: _stands(n, closing.get(n.pk, []), silent.get(n.name)) for n in nodes}
 
 
 def idle(gpu_state: str, standing: Standing) -> str:
     """Why a GPU that no job holds gets no new work; "" for one that is free."""
-    if standing is Standing.LOST:
-        return "its node is lost"
+    if standing in UNHEARD:
+        return _IDLE[standing]
     if gpu_state != GpuState.HEALTHY:
         return "no new work" if gpu_state == GpuState.SUSPECT else "out of service"
     return _IDLE.get(standing, "")
@@ -79,8 +86,9 @@ def idle(gpu_state: str, standing: Standing) -> str:
 def sentence(node: Mapping[str, Any]) -> str:
     """The node in one sentence: whether it takes work, and how its GPUs are as far as that is known."""
     name, standing, gpus = node["name"], Standing(node["standing"]), node["gpus"]
-    if standing is Standing.LOST:
-        return f"{name} is lost: what its {gpus_in_words(len(gpus))} do is not known."
+    if standing in UNHEARD:
+        does = "is lost" if standing is Standing.LOST else "takes no new work, since it is silent"
+        return f"{name} {does}: what its {gpus_in_words(len(gpus))} {agree(len(gpus), 'does', 'do')} is not known."
     good = sum(g["state"] == GpuState.HEALTHY for g in gpus)
     busy = sum(bool(g["busy"]) for g in gpus)
     drained = standing is Standing.DRAINING and not busy
@@ -88,12 +96,14 @@ def sentence(node: Mapping[str, Any]) -> str:
     return f"{name} {does}: {good} of {gpus_in_words(len(gpus))} healthy, {busy} busy."
 
 
-def _stands(n: Node, windows: list[tuple[bool, datetime]]) -> Stands:
+def _stands(n: Node, windows: list[tuple[bool, datetime]], silent: Silence | None) -> Stands:
     live = getattr(n, "live", None)
     lost = n.state == NodeState.LOST
     reasons: list[tuple[Standing, str]] = []
     if lost:
         reasons.append((Standing.LOST, LOST_WORDS))
+    elif silent is not None:
+        reasons.append((Standing.SILENT, f"it has not been heard of since {past_in_words(silent.since)}"))
     if closed := n.closed if lost else n.state.replace(NodeState.READY, ""):
         # One that is lost stays closed when it comes back.
         why = f"{closed.lower()}: {n.why}" if lost and n.why else n.why
