@@ -28,6 +28,11 @@ def latest(instant_ms: int) -> int:
     return -(-instant_ms // STEP_MS) * STEP_MS
 
 
+def soonest_to_come(instant_ms: int, now_ms: int) -> int:
+    """The instant, which is after ``now_ms``, as :func:`soonest` tells it; itself where that is now or past."""
+    return instant_ms if soonest(instant_ms) <= now_ms else soonest(instant_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Instants in ms, ``low`` <= ``at`` <= ``high``: ``low`` if nothing else took its place; ``at`` when nothing else
@@ -45,7 +50,7 @@ class Estimate:
 
     def __post_init__(self) -> None:
         if not self.low <= self.at <= self.high:
-            raise ValueError(f"an estimate from {self.low} to {self.high} does not hold its middle, {self.at}")
+            raise ValueError(f"an estimate from {self.low} to {self.high} does not hold what is expected, {self.at}")
 
     @property
     def told_low(self) -> int:

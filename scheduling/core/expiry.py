@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.core.alternatives import Alternative
-from scheduling.core.estimate import Estimate, latest, soonest
+from scheduling.core.estimate import Estimate, latest, soonest_to_come
 from scheduling.core.plan import Reason
 from scheduling.core.played import Foresight
 from scheduling.core.snapshot import WaitingJob
@@ -59,5 +59,5 @@ def in_time(job: WaitingJob, found: Estimate | None, foresight: Foresight, *, no
             enough = 0
     words = f"a latest start of {instant_in_words(enough)} or later" if enough else "without a latest start"
     first = max(found.at if start is None else start, job.due_ms)
-    told = first if soonest(first) <= now_ms else max(soonest(first), job.due_ms)
+    told = max(soonest_to_come(first, now_ms), job.due_ms)
     return Alternative("start_by_at_least_ms", enough, words, job.request, job.remaining_s, told)

@@ -16,7 +16,7 @@ from scheduling.core.alternatives import (
     usable_s,
 )
 from scheduling.core.between import Starts
-from scheduling.core.estimate import STEP_MS, soonest
+from scheduling.core.estimate import STEP_MS, soonest_to_come
 from scheduling.core.first_start import is_bound, start_between
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.snapshot import WaitingJob
@@ -86,7 +86,7 @@ class Sooner:
         start = start_between(self._scheduler, self._starts, other, evicts=False)
         if start is None or not self._cycle.now_ms < start[0] <= self._by_ms:
             return None
-        return start[0] if is_bound(self._scheduler, other, start[0]) else soonest(start[0])
+        return start[0] if is_bound(self._scheduler, other, start[0]) else soonest_to_come(start[0], self._cycle.now_ms)
 
     def _described(self, job: WaitingJob) -> Queued:
         other = self._scheduler.described(job)

@@ -39,7 +39,8 @@ DEAR_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When something is expected: at the soonest, at the latest and, as ``at``, in the middle, as seen at ``as_of``."""
+    """When something is expected, as seen at ``as_of``: at the soonest, at the latest and, as ``at``, if nothing else
+    comes and all runs to its time limit. That is no middle: where nothing is ahead of a job it is its ``low``."""
 
     at: datetime
     low: datetime

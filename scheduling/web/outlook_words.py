@@ -21,10 +21,12 @@ from scheduling.web.people_words import GIVEN_UP, parts, said
 from scheduling.web.wording import amount, gpu_hours, limit
 from workers.merge_table import grouped
 
-# Below this a range is one instant to a reader.
+# So wide is what is told in whole minutes of one instant.
 SAME_S = 60
-# "About" the middle of a range is said where that is off by a tenth of the wait at most; else both ends are told.
-NEAR = 0.2
+# "About" an instant is said where both ends of the range are off by a tenth of the wait at most; else they are told.
+NEAR = 0.1
+# Of less the seconds count, where they are known.
+IN_SECONDS = timedelta(minutes=10)
 MAX_NODES = 3
 MAX_TYPED = 5000
 # Fields of the request that a change may touch and the form has.
@@ -76,22 +78,29 @@ def foretold(
 
 
 def when(start: Span | None) -> dict[str, Any] | None:
-    """The range with how it reads: an instant, or two; None for no start that could be foretold.
+    """The range with how it reads; None for no start that could be foretold.
 
-    ``soon``: the next pass of the scheduler starts it. Of one instant that is less than a minute off, of which whole
-    minutes tell no more than that it is not past, the end by which it has come is told.
+    ``how``: soon, with the next pass of the scheduler; at an instant; by the late end, of a minute that has begun;
+    about an instant, one of whole minutes or, as about_in_range, one of which the ends are worth telling; between both.
     """
     if start is None:
         return None
-    one = _is_one(start)
-    wide = not one and not _is_near(start)
-    at = start.high if one and start.at <= start.as_of else start.at
-    return {"soon": start.high <= start.as_of, "one": one, "wide": wide, "at": at, "low": start.low, "high": start.high}
+    return {"how": _how(start), "at": start.at, "low": start.low, "high": start.high}
+
+
+def _how(start: Span) -> str:
+    if start.high <= start.as_of:
+        return "soon"
+    if start.low == start.high:
+        return "at"
+    if _is_near(start):
+        return "about" if _is_one(start) else "about_in_range"
+    return "by" if _is_one(start) and start.low <= start.as_of else "between"
 
 
 def _is_near(start: Span) -> bool:
-    """Whether the middle of the range stands for all of it."""
-    return start.high - start.low <= NEAR * (start.at - start.as_of)
+    """Whether what is expected stands for all of the range."""
+    return max(start.high - start.at, start.at - start.low) <= NEAR * (start.at - start.as_of)
 
 
 def _nodes(names: Sequence[str]) -> str:
@@ -182,7 +191,7 @@ def _help(each: Change, as_of: datetime, *, again: Mapping[str, str] | None = No
     link = f"{reverse('submit')}?{urlencode({**again, **fields})}" if again and fields else ""
     leads = "Change it so" if again and FIELD in again else "Submit it so beside this one"
     wait = each.starts_at - as_of
-    start = f"in {_minutes(wait)} at the soonest" if wait > timedelta() else "now"
+    start = f"in {_at_least(wait)} at the soonest" if wait > timedelta() else "now"
     change = said(each.change, GIVEN_UP)
     sentence = f"{_upper(_with(change))}{',' if says_more(change) else ''} it would start {start}."
     return {"sentence": sentence, "parts": list(parts(sentence)), "link": link, "leads": leads}
@@ -275,20 +284,25 @@ def _verdict(found: Planned) -> str:
         return "It would wait, and leave the queue before it starts."
     if found.start is None:
         return "It would wait, and nothing tells yet for how long."
-    low, at = (_minutes(when - found.as_of) for when in (found.start.low, found.start.at))
-    high = _minutes(found.start.high - found.as_of + MINUTE - timedelta.resolution)
-    if found.start.high - found.as_of <= timedelta(seconds=SAME_S):
+    low, at, high = (when - found.as_of for when in (found.start.low, found.start.at, found.start.high))
+    if high <= MINUTE:
         return "It would start within a minute."
-    if _is_one(found.start) or _is_near(found.start):
-        return f"It would wait about {at}."
-    return (
-        f"It would wait between {low} and {high}." if found.start.low > found.as_of else f"It would wait up to {high}."
-    )
+    if low == high < IN_SECONDS:
+        return f"It would wait about {limit(low.total_seconds())}."
+    if _is_near(found.start):
+        return f"It would wait about {_minutes(at)}."
+    latest = _minutes(high + MINUTE - timedelta.resolution)
+    return f"It would wait up to {latest}." if low < MINUTE else f"It would wait between {_minutes(low)} and {latest}."
 
 
 def _minutes(wait: timedelta) -> str:
     """``59m``, ``1h 4m``: in whole minutes, down, as the pages count how far off an instant is."""
-    return limit(max(1, wait // MINUTE) * 60)
+    return limit(wait // MINUTE * 60)
+
+
+def _at_least(wait: timedelta) -> str:
+    """The wait in whole minutes, and of what is shorter than one that it is."""
+    return "less than a minute" if wait < MINUTE else _minutes(wait)
 
 
 def _where(gpus: Iterable[Mapping[str, Any]]) -> str:

@@ -54,6 +54,14 @@ def test_less_memory_is_offered_with_the_start_on_the_smaller_gpus():
     assert told(helps(waiting, the_pool=the_pool, running=running)) == [("memory_at_most_mib", 38_147, 300)]
 
 
+def test_a_start_within_the_minute_is_not_told_as_now():
+    the_pool, running = full(("big", 8, "80GB", 2410), ("n1", 4, "80GB", 37))
+    scheduler = Scheduler(world(the_pool, job("1", 8, seconds=600), running=running))
+    scheduler.cycle(NOW)
+    found = Explainer(scheduler).helps(scheduler.waiting.by_id["1"])
+    assert [(each.name, each.starts_ms) for each in found] == [("gpus_at_most", 37 * S)]
+
+
 def test_fewer_gpus_are_offered_as_many_as_start_sooner():
     the_pool, running = full(("big", 8, "80GB", 2410), ("n1", 4, "80GB", 910), ("n2", 2, "80GB", 310))
     waiting = job("1", 8, seconds=600)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.template.loader import render_to_string
@@ -191,9 +191,46 @@ def test_a_start_within_the_minute_that_is_not_the_next_pass_tells_the_instant(w
     assert '<p class="at">Now</p>' not in html
 
 
-def test_a_start_that_is_less_than_a_minute_off_is_told_by_its_late_end():
-    told = outlook_words.when(span(0, 0, 1))
-    assert (told["soon"], told["one"], told["at"]) == (False, True, b.later(60))
+def heading(found: Span) -> str:
+    """The start as the page tells it, seconds from noon for instants."""
+    told = " ".join(render_to_string("parts/when.html", {"when": outlook_words.when(found)}).split())
+    title = re.search(r'<p class="at">(.*?)</p>', told).group(1)
+    instants = re.sub(
+        '<time datetime="([^"]*)".*?</time>',
+        lambda at: f"{(datetime.fromisoformat(at.group(1)) - b.NOON).total_seconds():g}", title,
+    )  # fmt: skip
+    return " ".join(instants.split())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "title", "words"),
+    [
+        ((0, 0, 60), "By 60", "It would start within a minute."),
+        ((37, 37, 97), "Between 37 and 97", "It would wait up to 2m."),
+        ((60, 60, 120), "Between 60 and 120", "It would wait between 1m and 2m."),
+        ((599, 599, 659), "Between 599 and 659", "It would wait between 9m and 11m."),
+        ((600, 600, 660), "About 600", "It would wait about 10m."),
+        ((37, 37, 37), "37", "It would start within a minute."),
+        ((97, 97, 97), "97", "It would wait about 1m 37s."),
+    ],
+)
+def test_a_near_start_is_told_no_more_exactly_than_it_is_known(seconds, title, words):
+    low, at, high = map(b.later, seconds)
+    start = Span(at, low, high, b.NOON)
+    told = outlook_words.planned(whatif.Planned("later", b.NOON, start=start), {})["sentence"]
+    assert (heading(start), told) == (title, words)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [
+        (0, "now"), (10, "in less than a minute at the soonest"), (59, "in less than a minute at the soonest"),
+        (60, "in 1m at the soonest"), (119, "in 1m at the soonest"),
+    ],
+)  # fmt: skip
+def test_a_change_starts_at_the_soonest_when_it_is_said_to(seconds, says):
+    told = outlook_words._help(whatif.Change("at most 1 GPU", b.later(seconds), {"gpu_count": 1}), b.NOON)
+    assert told["sentence"] == f"With at most 1 GPU it would start {says}."
 
 
 def test_a_job_that_waits_for_a_window_names_no_job_that_leaves_before(world):
@@ -333,7 +370,7 @@ def test_reasons_and_estimate_are_of_one_instant_however_old_the_last_pass_is(wo
     html = page(job)
     assert "EXPIRES" not in kept
     assert "before it is expected to start" in html
-    assert re.findall(r'<p class="at"><time datetime="([^"]+)"', html) == ["2026-03-02T13:20:00+00:00"]
+    assert re.findall(r'<p class="at">About <time datetime="([^"]+)"', html) == ["2026-03-02T13:20:00+00:00"]
     assert (
         '<time datetime="2026-03-02T13:20:00+00:00"' in html.split("before it is expected to start")[1].split("<h2>")[0]
     )
@@ -347,7 +384,7 @@ def test_reasons_and_estimate_are_of_one_instant_however_old_the_last_pass_is(wo
         ((107, 120, 133), "It would wait between 1h 47m and 2h 13m.", ["Between", "and"]),
         ((119, 599, 1079), "It would wait between 1h 59m and 17h 59m.", ["Between", "and"]),
         ((0, 60, 120), "It would wait up to 2h.", ["Between", "and"]),
-        ((0, 1, 1), "It would start within a minute.", []),
+        ((0, 1, 1), "It would start within a minute.", ["By"]),
     ],
 )
 def test_a_wide_range_is_told_by_its_ends_and_about_is_off_by_a_tenth_at_most(minutes, words, says):
