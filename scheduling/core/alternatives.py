@@ -17,7 +17,9 @@ from scheduling.core.units import gb
 from scheduling.core.waiting import Queued
 from scheduling.core.words import RUNGS_IN_WORDS, duration_in_words, gpus_in_words, nodes_in_words
 
-TO_ACT_S = 60
+# Of a duration that fits now a quarter is left to read, to act and to be decided on; so many seconds at least and at
+# most.
+TO_ACT_S = (10, 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +252,10 @@ def _gang(request: ResourceRequest, nodes: int, each: int) -> ResourceRequest:
 def usable_s(longest_ms: int) -> int:
     """The time limit to advise, in seconds, where so long a duration fits now; 0 for none.
 
-    What fits shrinks with every second: a minute is left to read, to act and to be decided on. The rest is rounded
-    down, to ten seconds and from an hour on to minutes, so that the advice is not another at every look.
+    What fits shrinks with every second, so some is left to act in. The rest is rounded down, to ten seconds and from an
+    hour on to minutes, so that the advice is not another at every look.
     """
-    seconds = longest_ms // 1000 - TO_ACT_S
+    least, most = TO_ACT_S
+    seconds = longest_ms // 1000 - min(most, max(least, longest_ms // 4000))
     step = 60 if seconds >= 3600 else 10
     return max(0, seconds // step * step)

@@ -40,7 +40,7 @@ from scheduling.core.standpoint import Standpoint
 from scheduling.core.waiting import Queued
 from scheduling.core.when_due import when_due
 from scheduling.core.windows_ahead import window_ahead
-from scheduling.core.words import agree, jobs_in_words
+from scheduling.core.words import agree, duration_in_words, jobs_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.bookings import Booking, Bookings
@@ -297,12 +297,12 @@ class Explainer:
         if windows and not (promises and fits_beside(scheduler.room, windows, queued.shape.wanted)):
             windows, opens_ms = opening(scheduler.room, bookings, queued, gpus)
             message, told = closed(windows, self.cycle.now_ms, opens_ms=opens_ms)
-            return Reason("WINDOW", message + hint(changes), (*told, *numbers))
+            return Reason("WINDOW", f"{message}{_fits_now(longest)}{hint(changes)}", (*told, *numbers))
         holders = [each.reservation.job for each in self.cycle.promises_in(promises)]
         need = agree(len(holders), "needs", "need")
         message = (
             f"It fits, but the GPUs are kept for {jobs_in_words(len(holders))} ahead of it that {need} more at once."
-            f"{hint(changes)}"
+            f"{_fits_now(longest)}{hint(changes)}"
         )
         return Reason("RESERVED", message, (*(("held_for", job) for job in holders[:1]), *numbers))
 
@@ -360,6 +360,12 @@ class Explainer:
             return None
         start_ms = max(there[0], self.cycle.now_ms)
         return start_ms if is_bound(scheduler, queued, start_ms) else soonest(start_ms), there[1]
+
+
+def _fits_now(longest_ms: int) -> str:
+    """How long a job may be that fits before the promises, as a sentence that follows another; "" for none."""
+    seconds = longest_ms // 1000
+    return f" Now a job of at most {duration_in_words(seconds)} would fit." if seconds else ""
 
 
 def _numbers(changes: tuple[Alternative, ...]) -> Numbers:

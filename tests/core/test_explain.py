@@ -183,8 +183,8 @@ def test_a_job_that_may_evict_needs_nobody_s_gpus_once_its_partner_has_started_i
     assert (order_of(plan), told(plan)) == (["2"], ["STARTING"])
 
 
-@pytest.mark.parametrize(("ends", "offered"), [(80, 10), (130, 60), (339, 260), (3_669, 3_590), (3_789, 3_660)])
-def test_the_time_limit_offered_leaves_a_minute_to_act_and_is_rounded_down(ends, offered):
+@pytest.mark.parametrize(("ends", "offered"), [(30, 10), (62, 30), (108, 70), (250, 180), (339, 260), (3_669, 3_590), (3_789, 3_660)])
+def test_the_time_limit_offered_leaves_a_quarter_up_to_a_minute_to_act_and_is_rounded_down(ends, offered):
     jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]
     numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=ends)])), "1", "RESERVED")
     assert numbers["duration_at_most_s"] == offered
@@ -192,8 +192,23 @@ def test_the_time_limit_offered_leaves_a_minute_to_act_and_is_rounded_down(ends,
 
 def test_no_time_limit_is_offered_that_nobody_could_follow_in_time():
     jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]
-    numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=79)])), "1", "RESERVED")
-    assert (numbers["fits_if_at_most_s"], "duration_at_most_s" in numbers) == (69, False)
+    numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=29)])), "1", "RESERVED")
+    assert (numbers["fits_if_at_most_s"], "duration_at_most_s" in numbers) == (19, False)
+
+
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        (29, " Now a job of at most 19 s would fit."),
+        (108, " Now a job of at most 1 min 38 s would fit. It would start now with a time limit of at most 1 min 10 s."),
+    ],
+)
+def test_the_sentence_tells_what_fits_now_beside_what_leaves_time_to_act(ends, says):
+    jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]
+    plan = decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=ends)]))
+    assert message_of(plan).split("at once.")[1] == says
+    assert order_of(decide(world(loose(2), *jobs[:1], job("1", at=2, seconds=ends - 10),
+                                 running=[live("r", "n0/0", ends=ends)]))) == ["1"]  # fmt: skip
 
 
 def test_a_window_that_has_begun_is_told_with_its_end_and_offers_no_time_limit():
@@ -214,7 +229,8 @@ def test_a_window_says_in_words_from_when_until_when():
     plan = decide(world(loose(1), job("1"), windows=(closed,)))
     assert message_of(plan) == (
         "It would not end before window service closes the GPUs, from 1 Jan 1970, 00:30 UTC, until "
-        "1 Jan 1970, 02:30 UTC. It would start now with a time limit of at most 28 min 50 s."
+        "1 Jan 1970, 02:30 UTC. Now a job of at most 29 min 50 s would fit. It would start now with a time limit of at "
+        "most 28 min 50 s."
     )
 
 
@@ -247,7 +263,7 @@ def test_a_reservation_is_the_reason_when_a_window_closes_other_gpus_than_those_
 def test_a_job_that_fits_but_for_a_window_is_told_so():
     closed = Window("service", ("n0",), 110_000, 900_000)
     numbers = numbers_of(decide(world(loose(1), job("1"), windows=(closed,))), "1", "WINDOW")
-    assert numbers["duration_at_most_s"] == 40
+    assert numbers["duration_at_most_s"] == 70
 
 
 def test_a_gang_is_told_how_many_nodes_are_short_and_how_many_would_do():
