@@ -8,6 +8,7 @@ import structlog
 from django.db import DatabaseError, close_old_connections, connection
 
 from scheduling.services import now, tick
+from scheduling.store import lease
 from scheduling.store.wake import Waiter
 
 log = structlog.get_logger(__name__)
@@ -23,12 +24,14 @@ def run_scheduler(holder: str, stop: threading.Event, *, period_s: float) -> Non
     """
     waiter: Waiter | None = None
     ticker = tick.Ticker()
+    lead = _Lead(holder)
     faults = 0
     while not stop.is_set():
         try:
             waiter = waiter or Waiter()
             result = tick.run_tick(holder, now(), ticker)
             faults = 0
+            lead.tell(led=result.led)
             if result.started or result.reclaimed or result.stale:
                 log.info("tick", started=result.started, reclaimed=result.reclaimed, stale=list(result.stale),
                          waiting=result.waiting, ms=round(result.milliseconds, 1))  # fmt: skip
@@ -45,6 +48,28 @@ def run_scheduler(holder: str, stop: threading.Event, *, period_s: float) -> Non
         tick.step_down(holder)
     except DatabaseError as lost:
         log.warning("lease not freed", reason=str(lost)[:200])
+
+
+class _Lead:
+    """Who leads, as the log of this scheduler was last told."""
+
+    def __init__(self, holder: str) -> None:
+        self._holder, self._leader = holder, ""
+
+    def tell(self, *, led: bool) -> None:
+        """The log says who leads when that is another than before. ``led``: this scheduler did, in its last tick."""
+        if led and self._leader == self._holder:
+            return
+        leader, epoch = lease.leader()
+        before, self._leader = self._leader, self._holder if led else leader
+        if before == self._leader:
+            return
+        if led:
+            log.info("leads now", holder=self._holder, epoch=epoch, before=before or None)
+        elif before == self._holder:
+            log.warning("lost the lead", holder=self._holder, leader=leader or None, epoch=epoch)
+        else:
+            log.info("another leads", holder=self._holder, leader=leader or None, epoch=epoch)
 
 
 def _drop_connection() -> None:

@@ -55,6 +55,11 @@ def _take(holder: str, now: datetime, until: datetime) -> Held | None:
     return Held(holder, epoch + 1) if taken else None
 
 
+def leader() -> tuple[str, int]:
+    """(who holds the lease, its epoch): "" when nobody does; also one whose lease has run out and that nobody took."""
+    return SchedulerState.objects.filter(pk=1).values_list("holder", "epoch").first() or ("", 0)
+
+
 def still_held(held: Held) -> bool:
     """True while nobody has taken the lease since; to be asked inside the transaction that writes."""
     return bool(_HELD(held.holder, held.epoch))

@@ -145,9 +145,10 @@ function tick(frame) {
   const line = document.getElementById("tick");
   if (!line) return;
   if (!hook(line, "age") && frame.data.last_tick_at) {
-    line.innerHTML = 'The scheduler looked <span data-hook="age"></span> and took <span data-hook="length"></span>.';
+    line.innerHTML = 'The scheduler looked <span data-hook="age"></span> and took <span data-hook="length"></span>; <span data-hook="leader"></span> leads.';
   }
   say(hook(line, "length"), `${(frame.data.last_tick_ms ?? 0).toFixed(1)} ms`);
+  say(hook(line, "leader"), frame.data.holder ?? "nobody");
   age(hook(line, "age"), frame.data.age_s);
   const alarms = frame.data.alarms.map((alarm) => {
     const item = document.createElement("li");
