@@ -136,7 +136,7 @@ class JobDetail(Door):
     def get(self, request: Request, job_id: str) -> Response:
         """The job as it is now."""
         waited_for(parameters(request, ("wait", "since")))
-        return Response(foretold(found(self, job_id), self.now))
+        return Response(foretold(found(self, job_id), self.actor, self.now))
 
 
 def waited_for(given: Mapping[str, str]) -> tuple[float, int | None]:

@@ -102,7 +102,7 @@ def hold_to_plan(body: dict[str, Any], actor: Actor, now: datetime, *, key: str 
         raise Problem(409, "plan_changed", broken, field=TOKEN)
 
 
-def foretold(job: dict[str, Any], now: datetime) -> dict[str, Any]:
+def foretold(job: dict[str, Any], actor: Actor, now: datetime) -> dict[str, Any]:
     """The job with what is expected of it and why, if it waits, and the one instant that all of that is of."""
     if job["state"] != JobState.QUEUED:
         return not_foretold(job)
@@ -112,9 +112,8 @@ def foretold(job: dict[str, Any], now: datetime) -> dict[str, Any]:
         return not_foretold(job)
     start = None if found.start is None else asdict(found.start)
     helps = _changes(whatif.changes(found.alternatives, as_of, asked=found.asked))
-    return {
-        **job, "as_of": as_of, "reasons": list(found.reasons), "estimated_start": start, "alternatives": helps,
-    }  # fmt: skip
+    why = list(whatif.reasons_for(actor, found.reasons))
+    return {**job, "as_of": as_of, "reasons": why, "estimated_start": start, "alternatives": helps}
 
 
 def not_foretold(job: Mapping[str, Any]) -> dict[str, Any]:

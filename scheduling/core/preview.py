@@ -156,5 +156,6 @@ def _reasons(explainer: Explainer, queued: Queued, *, sleeps: bool, fits: bool) 
 def _evictions(scheduler: Scheduler, victims: Iterable[Held], now_ms: int) -> tuple[Eviction, ...]:
     careful = scheduler.policy.never_without_checkpoint
     return tuple(
-        Eviction(held.id, len(held.gpus), held.lost_ms(now_ms) // 1000, careful(held.owner[0])) for held in victims
+        Eviction(held.id, len(held.gpus), round(held.lost_ms(now_ms) / 1000), careful(held.owner[0]))
+        for held in victims
     )

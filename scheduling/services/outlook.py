@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from scheduling.core.alternatives import Alternative
 from scheduling.core.estimate import Estimate, estimate, latest, soonest
@@ -23,7 +22,6 @@ from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import Snapshot, WaitingJob
 from scheduling.core.sooner import tried
 from scheduling.core.waiting import Queued
-from scheduling.services.reasons import anonymous
 from scheduling.store import load
 from scheduling.store.queries.changes import CHATTER
 from scheduling.store.queries.live import Reader
@@ -53,8 +51,9 @@ class Foretold:
     """What is expected of a waiting job. ``start`` is None when the pool as it is has no place for it; ``rank`` counts
     from 1 and is None for a job that is not in the queue yet, or no more; ``promised``: it holds a reservation.
     ``nodes``: where it could start at the soonest; ``in_the_way``: the jobs that have its GPUs there. ``reasons``: why
-    it waits as seen at the same instant, without the ids of other jobs. ``beside``: the group of which a job must still
-    run there then, "" when the start depends on none. ``tried``: the kinds of change that were tried, in words.
+    it waits as seen at the same instant; not everybody may know of the jobs in them. ``beside``: the group of which a
+    job must still run there then, "" when the start depends on none. ``tried``: the kinds of change that were tried, in
+    words.
     ``guarded_after_s``: how long it must have waited to hold a reservation whatever its rank; None where nothing does.
     ``asked``: its request, of which the alternatives are changes; None where there are none.
     ``if_saved``: so many jobs hold its GPUs that run on unless they save by then, and only if they do does it start.
@@ -66,7 +65,7 @@ class Foretold:
     alternatives: tuple[Alternative, ...] = ()
     nodes: tuple[str, ...] = ()
     in_the_way: tuple[str, ...] = ()
-    reasons: tuple[Mapping[str, Any], ...] = ()
+    reasons: tuple[Reason, ...] = ()
     beside: str = ""
     tried: tuple[str, ...] = ()
     guarded_after_s: float | None = None
@@ -107,7 +106,7 @@ class Outlook:
         if found is None:
             return None
         why = (starting_soon(),) if self._starts(job_id) else self._why(job_id)
-        return replace(found, reasons=tuple(anonymous(each) for each in why))
+        return replace(found, reasons=why)
 
     def _why(self, job_id: str) -> tuple[Reason, ...]:
         sleeping = self.scheduler.sleeping.get(job_id)

@@ -279,7 +279,7 @@ def _planned(found: Preview, job: WaitingJob, seen: Outlook, actor: Actor) -> Pl
         victims=_victims(found, actor),
         gpu_hours=round(found.gpu_h, 6),
         share=_effect(found.before, found.after),
-        reasons=_told(found.reasons, actor),
+        reasons=reasons_for(actor, found.reasons),
         alternatives=changes(found.alternatives, seen.as_of, asked=job.request),
         fate=_sha256(json.dumps([verdict, sorted(each.job for each in found.victims)])),
     )
@@ -302,8 +302,8 @@ def _victims(found: Preview, actor: Actor) -> tuple[dict[str, Any], ...]:
     )  # fmt: skip
 
 
-def _told(reasons: Iterable[Reason], actor: Actor) -> tuple[dict[str, Any], ...]:
-    """The reasons without the ids of jobs that the actor may not know of."""
+def reasons_for(actor: Actor, reasons: Iterable[Reason]) -> tuple[dict[str, Any], ...]:
+    """The reasons as JSON has them, without the ids of jobs that the actor may not know of."""
     rows = [plain(reason) for reason in reasons]
     ids = {row["numbers"][name] for row in rows for name in JOB_NUMBERS if name in row["numbers"]}
     names = known.names(actor, sorted(ids))

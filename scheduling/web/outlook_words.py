@@ -181,8 +181,8 @@ def _nothing(found: Foretold) -> str:
 
 def _is_kept_past_its_time(found: Foretold) -> bool:
     """Whether it is expected to start later than it may."""
-    until = [reason["numbers"]["until_ms"] for reason in found.reasons if reason["code"] in ("NOT_BEFORE", "BACKOFF")]
-    return bool(until) and found.start is not None and found.start.at > from_ms(until[0])
+    until = [dict(each.numbers)["until_ms"] for each in found.reasons if each.code in ("NOT_BEFORE", "BACKOFF")]
+    return bool(until) and found.start is not None and found.start.at > from_ms(int(until[0]))
 
 
 def _help(each: Change, as_of: datetime, *, again: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -183,7 +183,9 @@ def test_a_job_that_may_evict_needs_nobody_s_gpus_once_its_partner_has_started_i
     assert (order_of(plan), told(plan)) == (["2"], ["STARTING"])
 
 
-@pytest.mark.parametrize(("ends", "offered"), [(30, 10), (62, 30), (108, 70), (250, 180), (339, 260), (3_669, 3_590), (3_789, 3_660)])
+@pytest.mark.parametrize(
+    ("ends", "offered"), [(30, 10), (62, 30), (108, 70), (250, 180), (339, 260), (3_669, 3_590), (3_789, 3_660)]
+)
 def test_the_time_limit_offered_leaves_a_quarter_up_to_a_minute_to_act_and_is_rounded_down(ends, offered):
     jobs = [job("large", 2, at=1), job("1", at=2, seconds=9000)]
     numbers = numbers_of(decide(world(loose(2), *jobs, running=[live("r", "n0/0", ends=ends)])), "1", "RESERVED")
@@ -200,7 +202,10 @@ def test_no_time_limit_is_offered_that_nobody_could_follow_in_time():
     ("ends", "says"),
     [
         (29, " Now a job of at most 19 s would fit."),
-        (108, " Now a job of at most 1 min 38 s would fit. It would start now with a time limit of at most 1 min 10 s."),
+        (
+            108,
+            " Now a job of at most 1 min 38 s would fit. It would start now with a time limit of at most 1 min 10 s.",
+        ),
     ],
 )
 def test_the_sentence_tells_what_fits_now_beside_what_leaves_time_to_act(ends, says):

@@ -173,8 +173,10 @@ class ReasonShape(serializers.Serializer[Any]):
 class SpanShape(serializers.Serializer[Any]):
     """When something is expected, as seen at `as_of`: between `low` and `high`."""
 
-    at = serializers.DateTimeField(help_text="If nothing else comes and all that runs or is ahead goes to its time limit, spread evenly over the pool: "
-        "the low end where nothing is ahead. What tells of all of the range only where both ends are near it.")
+    at = serializers.DateTimeField(
+        help_text="If nothing else comes and all runs to its time limit; of a long queue, with the work ahead spread "
+        "evenly over the pool. Where nothing is ahead it is the low end."
+    )
     low = serializers.DateTimeField(help_text="If nothing ahead of it took its place.")
     high = serializers.DateTimeField(help_text="If what is ahead of it packs badly and runs to its limits.")
     as_of = serializers.DateTimeField()

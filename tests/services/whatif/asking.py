@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduling.core.plan import Reason
 from scheduling.services import whatif
 from scheduling.services.whatif import Planned
 from tests import builders as b
@@ -16,7 +17,7 @@ def planned(actor, body, now=b.NOON) -> Planned:
 
 def codes(found) -> list[str]:
     """The codes of the reasons, in their order."""
-    return [reason["code"] for reason in found.reasons]
+    return [each.code if isinstance(each, Reason) else each["code"] for each in found.reasons]
 
 
 def broken(token, body, actor, now=b.NOON) -> str | None:

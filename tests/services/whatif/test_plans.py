@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduling.api import plan as api
 from scheduling.models import Event, Job, Membership
 from scheduling.services import jobs, whatif
 from scheduling.services.whatif import Unplannable
@@ -122,6 +123,20 @@ def test_a_victim_of_another_project_has_no_name(who, models):
     Membership.objects.filter(user_id=who["bob"].user_id).update(level_cap=4)
     plan = planned(replace(who["bob"], may_critical=True), body, b.later(600))
     assert [(each["job"], each["name"], each["gpus"]) for each in plan.victims] == [(None, None, 4)]
+
+
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_a_waiting_job_is_told_of_other_jobs_as_its_plan_was(name, who, models):
+    b.node("n2")
+    b.running(who["alice"], models, gpu_count=2)
+    for _ in range(2):
+        b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
+    body = b.command_body(project="alpha" if name == "alice" else "beta", gpu_count=2, max_duration="3h")
+    plan = planned(who[name], body)
+    job = b.submitted(who[name], body)
+    told = api.foretold(queries.as_dict(Job.objects.get(pk=job), now=b.NOON), who[name], b.NOON)["reasons"]
+    assert list(plan.reasons) == told
+    assert ["held_for" in each["numbers"] for each in told] == [name == "alice"]
 
 
 def test_a_reason_does_not_tell_the_id_of_another_projects_job(who, models):

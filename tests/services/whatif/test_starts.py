@@ -47,7 +47,7 @@ def test_an_estimate_is_never_told_as_after_the_start_nor_its_end_as_before(who,
     job = b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
     found = whatif.foretell(job, b.NOON)
     assert (found.start.low, found.start.high) == (b.later(3540), b.later(3600))
-    assert found.reasons[0]["numbers"]["earliest_at_ms"] == to_ms(found.start.low)
+    assert dict(found.reasons[0].numbers)["earliest_at_ms"] == to_ms(found.start.low)
 
 
 def test_an_estimate_does_not_lie_in_the_past(who, models):
@@ -100,7 +100,7 @@ def test_a_job_that_evicts_is_expected_from_now_to_the_end_of_the_grace_before_a
     job = b.submitted(who["admin"], body, now=b.later(600))
     b.ticked(b.later(601))
     found = whatif.foretell(job, b.later(602))
-    assert [reason["code"] for reason in found.reasons] == ["PREEMPTING"]
+    assert codes(found) == ["PREEMPTING"]
     assert (found.start.low, found.start.at, found.start.high) == (b.later(602), b.later(721), b.later(721))
 
 
