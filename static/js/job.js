@@ -45,7 +45,9 @@ function job(frame) {
     box.dataset.state = frame.data.state;
     mark(box, frame.data.state);
   }
-  if (moved || (shown !== null && shown !== now)) renew();
+  // The first frame may tell already of a silence that began after the page was made.
+  const unheard = frame.data.reasons.some((reason) => reason.code === "UNHEARD");
+  if (moved || unheard !== "unheard" in box.dataset || (shown !== null && shown !== now)) renew();
   shown = now;
   if (frame.log) lengthen(frame.log);
   return undefined;

@@ -133,9 +133,9 @@ def test_a_running_job_says_which_node_is_silent_since_when_and_what_follows(bus
     b.listening(40)
     assert at(40, busy[1].job) == {
         "code": "UNHEARD",
-        "message": "n1 has not been heard of since 2 Mar 2026, 12:00 UTC. What it does there is not known. Unless it "
-        "is heard of by 2 Mar 2026, 12:01 UTC, the job is taken back and starts again from its beginning, since it has "
-        "no checkpoint.",
+        "message": "n1 has not been heard of since 2 Mar 2026, 12:00 UTC. What the job does there is not known. Unless "
+        "it is heard of by 2 Mar 2026, 12:01 UTC, the job is taken back and starts again from its beginning, since it "
+        "has no checkpoint.",
         "numbers": {"nodes": ["n1"], "guarded": False, "until_ms": 1772452860000},
     }
 

@@ -33,7 +33,7 @@ def unheard(job: Job, attempt: Attempt, silent: Mapping[str, Silence]) -> dict[s
         numbers["until_ms"] = min(ends)
     told = [
         _who(quiet, len(parts), silent),
-        "What it does there is not known.",
+        "What the job does there is not known.",
         _what_follows(job, len(quiet), min(ends, default=None), guarded=guarded),
     ]
     return {"code": UNHEARD, "message": " ".join(told), "numbers": numbers}
