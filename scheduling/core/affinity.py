@@ -19,27 +19,25 @@ TERM_FIELDS = ("key", "op", "values", "weight")
 ALSO_CALLED = {"operator": "op", "label": "key", "name": "key"}
 
 
-def read_affinity(fields: Fields) -> tuple[AffinityTerm, ...] | None:
-    """The terms of ``affinity``, required ones first; None after an error."""
+def read_affinity(fields: Fields) -> tuple[AffinityTerm, ...]:
+    """The terms of ``affinity`` that can be read, required ones first, and an error for each of the others."""
     value = fields.value("affinity")
     if value is None:
         return ()
     if not isinstance(value, Mapping):
         message = 'affinity must be an object like {"required": [...], "preferred": [...]}'
         fields.refuse("affinity", "not_an_object", message)
-        return None
-    errors = len(fields.errors)
+        return ()
     for name in value:
         if name not in ("required", "preferred"):
             hint = nearest(name, ("required", "preferred"))
             message = f"there is no field {shown(name)} in affinity{hint}; it has required and preferred"
             fields.refuse(f"affinity.{name}", "unknown_field", message)
-    terms = [
+    return tuple(
         term
         for part in ("required", "preferred")
         for term in _terms(fields, f"affinity.{part}", value.get(part), required=part == "required")
-    ]
-    return tuple(terms) if len(fields.errors) == errors else None
+    )
 
 
 def _terms(fields: Fields, path: str, raw: object, *, required: bool) -> list[AffinityTerm]:

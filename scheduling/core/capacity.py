@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from scheduling.core.counts import MAX_GPUS, Counts
 from scheduling.core.feasibility import could_hold
 from scheduling.core.largest import Rooms, Split, rooms_for
+from scheduling.core.limits import counted, rule_error
 from scheduling.core.pool import Pool
 from scheduling.core.resources import PLACES, FieldError, ResourceRequest
-from scheduling.core.rules import spelled, strange_labels
-from scheduling.core.units import as_memory, gb
+from scheduling.core.units import gb
 from scheduling.core.words import gpus_in_words, nodes_in_words
 
 ONE_NODE_ONLY = "a job of this kind lies on one node"
@@ -37,37 +37,50 @@ def rooms_at_door(pool: Pool, request: ResourceRequest, *, over_nodes: bool) -> 
 def judge(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool = True) -> Verdict:
     """The request with its counts, if the pool could ever hold it; while no node is registered it always could (D14).
 
-    ``wanted`` says everything but the counts. A memory that no GPU has is its own refusal, so here it counts as the
-    largest there is: a count too large for that too is told at once. Unless ``over_nodes``, what lies on several nodes
-    is refused too, and the limits that are told are those of one node.
+    ``wanted`` says everything but the counts. What is wrong with each of memory, counts, rules and places to be near
+    is told at once: a memory that no GPU has is its own refusal, so here it counts as the largest there is, and rules
+    that leave nothing are refused beside the counts, which are judged without them. Unless ``over_nodes``, what lies on
+    several nodes is refused too, and the limits that are told are those of one node.
     """
+
+    def holds(asked: ResourceRequest) -> bool:
+        return _held(asked, _split(asked, counts, pool, over_nodes=over_nodes), pool, over_nodes=over_nodes)
+
+    partners = tuple(_partner_errors(wanted, pool))
     split = _split(wanted, counts, pool, over_nodes=over_nodes)
-    errors = _mismatch(counts, split) if counts.disagree and split else ()
-    if pool.nodes and wanted.gpu_memory_min_mib > pool.largest_memory():
-        largest = replace(wanted, gpu_memory_min_mib=pool.largest_memory())
-        found = _count_errors(largest, counts, pool, over_nodes=over_nodes) or errors
-        return Verdict(None, (*found, *_label_errors(wanted, pool)))
-    request = _with(wanted, split) if split else None
-    refused = request is not None and request.is_gang and not over_nodes
-    if request is None or refused or (pool.nodes and not could_hold(pool, request)):
-        found = _count_errors(wanted, counts, pool, over_nodes=over_nodes)
-        if found:
-            return Verdict(None, (*found, *_label_errors(wanted, pool)))
-        return Verdict(None, (*errors, *_rule_errors(wanted, pool, over_nodes=over_nodes)))
-    errors += tuple(_partner_errors(wanted, pool))
-    return Verdict(None if errors else request, errors)
+    mismatch = _mismatch(counts, split) if counts.disagree and split else ()
+    if split is not None and holds(wanted):
+        found = (*mismatch, *partners)
+        return Verdict(None if found else _with(wanted, split), found)
+    asked = counted(wanted, pool)
+    too_large = _count_errors(asked, counts, pool, over_nodes=over_nodes)
+    refused = [*(too_large or mismatch), *partners]
+    if asked.nvlink_exclusive != wanted.nvlink_exclusive:
+        refused.append(_no_whole_group())
+    if asked.affinity != wanted.affinity:
+        limited = bool(too_large or mismatch) or asked.gpu_memory_min_mib != wanted.gpu_memory_min_mib
+        refused.append(rule_error(wanted, pool, apart=limited))
+    elif wanted.required_terms and not too_large and not holds(asked):
+        most = rooms_at_door(pool, asked, over_nodes=over_nodes).most()
+        there = f"; at most {gpus_in_words(most)} would be placed there" if most else ""
+        refused.append(rule_error(asked, pool, most=there))
+    return Verdict(None, tuple(refused))
 
 
-def memory_errors(memory: int, pool: Pool) -> tuple[FieldError, ...]:
-    """The refusal of a ``gpu_memory_min`` (MiB) that no installed GPU has; none while no node is registered."""
-    largest = pool.largest_memory()
-    if not pool.nodes or memory <= largest:
-        return ()
+def _held(wanted: ResourceRequest, split: Split | None, pool: Pool, *, over_nodes: bool) -> bool:
+    """Whether the pool as installed could hold the request on these nodes, and a job may lie on so many."""
+    if split is None or (pool.nodes and wanted.gpu_memory_min_mib > pool.largest_memory()):
+        return False
+    request = _with(wanted, split)
+    return (over_nodes or not request.is_gang) and (not pool.nodes or could_hold(pool, request))
+
+
+def _no_whole_group() -> FieldError:
     message = (
-        f"no GPU has {gb(memory)} ({memory} MiB); the largest has {gb(largest)} ({largest} MiB): "
-        f"ask for at most {as_memory(largest)}"
+        "no NVLink group lies wholly on one node, so none can be taken whole; ask without nvlink_exclusive, or "
+        "without nvlink_required where whole groups are the rule of the pool"
     )
-    return (FieldError("gpu_memory_min", "no_such_memory", message, as_memory(largest)),)
+    return FieldError("nvlink_exclusive", "no_nvlink_group", message)
 
 
 def _split(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool) -> Split | None:
@@ -111,12 +124,6 @@ def _count_errors(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_n
     """
     bare = replace(wanted, affinity=())
     rooms, asked = rooms_at_door(pool, bare, over_nodes=over_nodes), counts.asked
-    if not rooms.scopes and wanted.nvlink_exclusive and rooms_for(pool, replace(bare, nvlink_exclusive=False)).scopes:
-        message = (
-            "no NVLink group lies wholly on one node, so none can be taken whole; ask without nvlink_exclusive, or "
-            "without nvlink_required where whole groups are the rule of the pool"
-        )
-        return (FieldError("nvlink_exclusive", "no_nvlink_group", message),)
     ruled = rooms_at_door(pool, wanted, over_nodes=over_nodes)
     limits = ruled if ruled.scopes else rooms
     if asked is None:
@@ -126,6 +133,8 @@ def _count_errors(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_n
         )
     if rooms.holds(asked.nodes, asked.per_node):
         return ()
+    if not rooms.scopes and not counts.any_read:
+        return (FieldError("gpu_count", _code(wanted, several=False), _nothing(wanted), 0),)
     if asked.nodes > 1 and not over_nodes:
         return tuple(_on_one_node(wanted, counts, asked, limits.most_per_node(1) if pool.nodes else MAX_GPUS))
     return tuple(_changed(wanted, counts, asked, pool, limits))
@@ -180,7 +189,7 @@ def _on_one_node(wanted: ResourceRequest, counts: Counts, asked: Split, most: in
 
 def _changed(wanted: ResourceRequest, counts: Counts, asked: Split, pool: Pool, rooms: Rooms) -> Iterator[FieldError]:
     """The refusals of the numbers that must change for the nodes that were asked for."""
-    fits = _nearest(rooms, asked, keep_nodes=counts.per_node is None)
+    fits = rooms.nearest(asked, keep_nodes=counts.per_node is None)
     instead = _instead(
         replace(wanted, affinity=()), lambda changed: rooms_for(pool, changed).holds(asked.nodes, asked.per_node)
     )
@@ -210,18 +219,6 @@ def _instead(wanted: ResourceRequest, holds: Callable[[ResourceRequest], bool]) 
     }
     names = [name for name, changed in loose.items() if changed != wanted and holds(changed)]
     return "".join(f", or leave {name} out" for name in names)
-
-
-def _nearest(rooms: Rooms, asked: Split, *, keep_nodes: bool) -> Split:
-    """The largest that fits and keeps one of the two numbers, the nodes first or the GPUs on each; else the smaller
-    of both."""
-    nodes, per_node = rooms.most_nodes(asked.per_node), rooms.most_per_node(asked.nodes)
-    if per_node and (keep_nodes or not nodes):
-        return Split(asked.nodes, per_node)
-    if nodes:
-        return Split(nodes, asked.per_node)
-    largest = rooms.most_per_node(1)
-    return Split(rooms.most_nodes(largest) if largest else 0, largest)
 
 
 def _code(wanted: ResourceRequest, *, several: bool) -> str:
@@ -271,27 +268,6 @@ def _message(wanted: ResourceRequest, asked: Split, fits: Split, limits: Mapping
         f"{lacks} {nodes_in_words(asked.nodes)} with {gpus} each; {fits.nodes} with {fits.per_node} would fit: "
         f"{_ask_for(limits)}"
     )
-
-
-def _label_errors(wanted: ResourceRequest, pool: Pool) -> tuple[FieldError, ...]:
-    """The refusal of required rules that need a label which nothing has; none while no node is registered."""
-    strange = strange_labels(pool, wanted.required_terms) if pool.nodes else ""
-    if not strange:
-        return ()
-    message = f"the required rules hold nowhere: {strange}; mend the key, or leave the rule out"
-    return (FieldError("affinity.required", "unsatisfiable_rule", message, None),)
-
-
-def _rule_errors(wanted: ResourceRequest, pool: Pool, *, over_nodes: bool) -> tuple[FieldError, ...]:
-    """The refusal when the counts and the memory are there, but not where the required rules hold."""
-    unlabelled = _label_errors(wanted, pool)
-    if unlabelled:
-        return unlabelled
-    most = rooms_at_door(pool, wanted, over_nodes=over_nodes).most()
-    there = f"; at most {gpus_in_words(most)} would be placed there" if most else ""
-    rules = "; ".join(spelled(term) for term in wanted.required_terms)
-    message = f"nothing installed could hold the job where its required rules hold ({rules}){there}; loosen them"
-    return (FieldError("affinity.required", "unsatisfiable_rule", message, None),)
 
 
 def _partner_errors(wanted: ResourceRequest, pool: Pool) -> Iterator[FieldError]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.core.affinity import read_affinity
-from scheduling.core.capacity import ONE_NODE_ONLY, judge, memory_errors, rooms_at_door
-from scheduling.core.counts import read_counts
-from scheduling.core.fields import Fields, nearest, shown
+from scheduling.core.capacity import ONE_NODE_ONLY, Verdict, judge, rooms_at_door
+from scheduling.core.counts import MAX_GPUS, Counts, read_counts
+from scheduling.core.fields import ALIASES, Fields, nearest, shown
+from scheduling.core.largest import Rooms
+from scheduling.core.limits import counted, memory_errors, most_memory
 from scheduling.core.neighbours import read_neighbours
 from scheduling.core.policy import Policy, QueuePolicy
 from scheduling.core.pool import Pool
@@ -23,27 +25,26 @@ def read_resources(
     ``over_nodes``: whether jobs that lie on several nodes are taken. When they aren't, no limit names more than one
     node has.
     """
-    memory = _memory(fields, pool)
     nvlink = fields.flag("nvlink_required", default=False)
     exclusive = _exclusive(fields, nvlink)
     near, apart = read_neighbours(fields)
     wanted = ResourceRequest(
         gpu_count=1,
-        gpu_memory_min_mib=memory or 0,
         nvlink_required=bool(nvlink),
         nvlink_exclusive=bool(nvlink) and (exclusive or policy.nvlink_mode == "exclusive"),
         required_level=_rung(fields),
-        max_duration_s=_duration(fields, queue) or 1,
-        affinity=read_affinity(fields) or (),
+        max_duration_s=_duration(fields, policy, queue) or 1,
+        affinity=read_affinity(fields),
         allow_span=_spread(fields, over_nodes=over_nodes),
         max_wait_for_level_s=_patience(fields),
         near=near,
         apart=apart,
     )
-    judged = replace(wanted, gpu_memory_min_mib=min(memory or 0, pool.largest_memory()))
+    memory = _memory(fields, wanted, pool)
     if memory:
-        fields.errors += memory_errors(memory, pool)
-    counts = read_counts(fields, rooms_at_door(pool, judged, over_nodes=over_nodes) if pool.nodes else None)
+        fields.errors += memory_errors(memory, wanted, pool)
+    wanted = replace(wanted, gpu_memory_min_mib=memory or 0)
+    counts = _counts(fields, wanted, pool, over_nodes=over_nodes)
     if counts.asked is not None and counts.asked.nodes > 1:
         if exclusive:
             message = (
@@ -55,11 +56,21 @@ def read_resources(
     verdict = judge(wanted, counts, pool, over_nodes=over_nodes)
     for error in verdict.errors:
         fields.refuse(error.field, error.code, error.message, error.limit)
+    if wanted.max_wait_for_level_s is not None:
+        _refuse_idle_patience(fields, wanted, verdict, counts, pool, over_nodes=over_nodes)
     if verdict.request is None or not counts.whole:
         return None
-    if wanted.max_wait_for_level_s is not None:
-        _refuse_idle_patience(fields, verdict.request)
     return replace(verdict.request, nvlink_exclusive=exclusive)
+
+
+def _counts(fields: Fields, wanted: ResourceRequest, pool: Pool, *, over_nodes: bool) -> Counts:
+    """The numbers of GPUs and nodes, with what the pool has as their limits."""
+    if pool.nodes:
+        return read_counts(
+            fields, rooms_at_door(pool, counted(wanted, pool), over_nodes=over_nodes), most=None, over_nodes=over_nodes
+        )
+    rooms = None if over_nodes else Rooms(((MAX_GPUS,),))
+    return read_counts(fields, rooms, most=MAX_GPUS, over_nodes=over_nodes)
 
 
 def _exclusive(fields: Fields, nvlink: bool | None) -> bool:
@@ -74,6 +85,7 @@ def _spread(fields: Fields, *, over_nodes: bool) -> bool:
     """Whether the GPUs may lie on any nodes; what binds them together can't be asked for beside it."""
     if not fields.flag("allow_span", default=False):
         return False
+    contradicted = False
     for name, wanted in (
         ("node_count", fields.value("node_count") not in (None, 1, "1")),
         ("gpus_per_node", fields.value("gpus_per_node") is not None),
@@ -86,12 +98,12 @@ def _spread(fields: Fields, *, over_nodes: bool) -> bool:
                 f"allow_span lets the GPUs lie on any nodes, which {fields.spelt(name)} contradicts; leave one out"
             )
             fields.refuse("allow_span", "contradiction", message)
-            return False
+            contradicted = True
     if not over_nodes and fields.value("gpu_count") not in (1, "1"):
         message = f"allow_span lets the GPUs lie on several nodes, and {ONE_NODE_ONLY}; leave it out"
         fields.refuse("allow_span", "one_node_only", message)
         return False
-    return True
+    return not contradicted
 
 
 def _rung(fields: Fields) -> str | None:
@@ -114,57 +126,70 @@ def _patience(fields: Fields) -> int | None:
         return None
 
 
-def _refuse_idle_patience(fields: Fields, request: ResourceRequest) -> None:
-    """An error where there is no better level than the one that the job has anyway, so that waiting changes nothing."""
+def _refuse_idle_patience(
+    fields: Fields, wanted: ResourceRequest, verdict: Verdict, counts: Counts, pool: Pool, *, over_nodes: bool
+) -> None:
+    """An error where there is no better level than the one that the job has anyway, so that waiting changes nothing.
+
+    Of a job whose counts are refused that is told of the job with the limits in their place.
+    """
     if any(error.field == "allow_span" for error in fields.errors):
         return  # it contradicts that, which has been said
+    request, which = verdict.request, "this one"
+    if request is None or not counts.whole:
+        limits = {ALIASES.get(error.field, error.field): error.limit for error in fields.errors}
+        request = judge(counted(wanted, pool), counts.at_most(limits), pool, over_nodes=over_nodes).request
+        which = "one of the size that is accepted"
+    if request is None:
+        return
     if not request.is_gang:
-        why = "this one lies on one node"
+        why = f"{which} lies on one node"
     elif request.nvlink_required or request.required_level == "nvlink_group":
-        why = "this one lies in one NVLink group anyway"
+        why = f"{which} lies in one NVLink group anyway"
     else:
         return
     message = f"max_wait_for_level lets a job of several nodes hold out for a better level, and {why}: leave it out"
     fields.refuse("max_wait_for_level", "no_effect", message)
 
 
-def _memory(fields: Fields, pool: Pool) -> int | None:
+def _memory(fields: Fields, wanted: ResourceRequest, pool: Pool) -> int | None:
+    """The memory asked for in MiB, 0 for any, None for what can't be read; of what is beyond all bounds the most there
+    is for such a request. Each error has that as its limit."""
     value = fields.value("gpu_memory_min")
     if value is None:
         return 0
     try:
         return parse_memory(value, "gpu_memory_min")
     except ValueError as error:
-        most = as_memory(pool.largest_memory()) if pool.nodes else None
+        most = as_memory(most_memory(wanted, pool)) if pool.installed else None
         if most and isinstance(error, TooMuch):
             message = f"gpu_memory_min must be at most {most}, which the largest GPUs have, not {shown(value)}"
             fields.refuse("gpu_memory_min", "no_such_memory", message, most)
-            return None
+            return most_memory(wanted, pool)
         upto = f"; at most {most}" if most else ""
         fields.refuse("gpu_memory_min", "bad_memory", f"{error}{upto} (not {shown(value)})", most)
         return None
 
 
-def _duration(fields: Fields, queue: QueuePolicy | None) -> int | None:
+def _duration(fields: Fields, policy: Policy, queue: QueuePolicy | None) -> int | None:
+    """The seconds that it may run, or None after an error. Of a queue there is not, what no queue allows is told."""
     value = fields.value("max_duration")
     if value is None:
         return queue.default_max_duration_s if queue else None
-    cap = queue.max_duration_cap_s if queue else None
+    cap = queue.max_duration_cap_s if queue else max(each.max_duration_cap_s for each in policy.queues)
+    where = f"queue {queue.name}" if queue else "any queue"
     try:
         seconds = parse_duration(value, fields.spelt("max_duration"))
     except ValueError as error:
-        if queue and isinstance(error, TooMuch):
-            message = (
-                f"max_duration may be at most {cap} seconds in queue {queue.name}, not {shown(value)}: ask for less"
-            )
+        if isinstance(error, TooMuch):
+            message = f"max_duration may be at most {cap} seconds in {where}, not {shown(value)}: ask for less"
             fields.refuse("max_duration", "above_cap", message, cap)
             return None
-        upto = f"; up to {cap} seconds" if cap else ""
-        fields.refuse("max_duration", "bad_duration", f"{error}{upto} (not {shown(value)})", cap)
+        fields.refuse("max_duration", "bad_duration", f"{error}; up to {cap} seconds (not {shown(value)})", cap)
         return None
-    if queue and seconds > queue.max_duration_cap_s:
+    if seconds > cap:
         message = (
-            f"max_duration may be at most {cap} seconds in queue {queue.name}, and {shown(value)} counts as {seconds} "
+            f"max_duration may be at most {cap} seconds in {where}, and {shown(value)} counts as {seconds} "
             "seconds: ask for less"
         )
         fields.refuse("max_duration", "above_cap", message, cap)

@@ -48,6 +48,17 @@ class Rooms:
         """The most nodes of one boundary with ``per_node`` GPUs each."""
         return max((bisect_right(sizes, -per_node, key=lambda size: -size) for sizes in self.scopes), default=0)
 
+    def nearest(self, asked: Split, *, keep_nodes: bool) -> Split:
+        """The largest that fits and keeps one of the two numbers, the nodes first or the GPUs on each; else the smaller
+        of both."""
+        nodes, per_node = self.most_nodes(asked.per_node), self.most_per_node(asked.nodes)
+        if per_node and (keep_nodes or not nodes):
+            return Split(asked.nodes, per_node)
+        if nodes:
+            return Split(nodes, asked.per_node)
+        largest = self.most_per_node(1)
+        return Split(self.most_nodes(largest) if largest else 0, largest)
+
     def most(self) -> int:
         """The largest count that :meth:`split` finds nodes for."""
         return max((self._most_of(sizes) for sizes in self.scopes), default=0)

@@ -1,0 +1,103 @@
+"""Of what are a refusal's limits told? Of the request without what nothing installed has, which is its own refusal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scheduling.core.largest import rooms_for
+from scheduling.core.pool import Pool
+from scheduling.core.resources import FieldError, ResourceRequest
+from scheduling.core.rules import spelled, strange_labels
+from scheduling.core.units import as_memory, gb
+
+
+def counted(wanted: ResourceRequest, pool: Pool) -> ResourceRequest:
+    """The request as the limits of its counts are told: with no more memory than the pool has for it, and without its
+    required rules where they leave nothing. Each of these is refused by itself."""
+    if not pool.nodes:
+        return wanted
+    asked = wanted
+    if wanted.gpu_memory_min_mib > pool.largest_memory():
+        asked = replace(wanted, gpu_memory_min_mib=most_memory(wanted, pool))
+    if has_no_whole_group(asked, pool):
+        asked = replace(asked, nvlink_exclusive=False)
+    return replace(asked, affinity=()) if rules_leave_nothing(asked, pool) else asked
+
+
+def has_no_whole_group(wanted: ResourceRequest, pool: Pool) -> bool:
+    """Whether a whole NVLink group is asked for and none lies wholly on one node, though there are groups."""
+    bare = replace(wanted, affinity=())
+    shared = replace(bare, nvlink_exclusive=False)
+    return wanted.nvlink_exclusive and not rooms_for(pool, bare).scopes and bool(rooms_for(pool, shared).scopes)
+
+
+def rules_leave_nothing(wanted: ResourceRequest, pool: Pool) -> bool:
+    """Whether the required rules alone leave no GPU of what is installed with the memory, and in such a topology; one
+    that the pool has nowhere is left out of account."""
+    if not wanted.required_terms:
+        return False
+    for asked in (wanted, _shared(wanted), _anywhere(wanted)):
+        if rooms_for(pool, replace(asked, affinity=())).scopes:
+            return not rooms_for(pool, asked).scopes
+    return False
+
+
+def most_memory(wanted: ResourceRequest, pool: Pool) -> int:
+    """The most memory, in MiB, that a GPU has where the required rules and the topology hold; 0 without any GPU. Of
+    these only what leaves something of the pool counts, whatever memory is asked for."""
+    asked = replace(wanted, gpu_memory_min_mib=0)
+    if rules_leave_nothing(asked, pool):
+        asked = replace(asked, affinity=())
+    tried = (asked, _shared(asked), _anywhere(asked))
+    base = next((each for each in tried if rooms_for(pool, each).scopes), None)
+    if base is None:
+        return 0
+    sizes = reversed(pool.inventory.memory_sizes)
+    return next(size for size in sizes if rooms_for(pool, replace(base, gpu_memory_min_mib=size)).scopes)
+
+
+def memory_errors(memory: int, wanted: ResourceRequest, pool: Pool) -> tuple[FieldError, ...]:
+    """The refusal of a ``gpu_memory_min`` (MiB) that no installed GPU has; none while no GPU is installed, when that is
+    the fault. The limit is of where the rules and the topology of ``wanted`` hold."""
+    if memory <= pool.largest_memory() or not pool.largest_memory():
+        return ()
+    largest = most_memory(wanted, pool)
+    where = "" if largest == pool.largest_memory() else " where the required rules and the topology hold"
+    message = (
+        f"no GPU has {gb(memory)} ({memory} MiB); the largest{where} has {gb(largest)} ({largest} MiB): "
+        f"ask for at most {as_memory(largest)}"
+    )
+    return (FieldError("gpu_memory_min", "no_such_memory", message, as_memory(largest)),)
+
+
+def rule_error(wanted: ResourceRequest, pool: Pool, *, most: str = "", apart: bool = False) -> FieldError:
+    """The refusal of required rules. ``most``: what would be placed where they hold, as a clause. ``apart``: limits of
+    other fields are told beside it, for which the rules don't count."""
+    beside = "; the limits that are told beside this are without them" if apart else ""
+    strange = strange_labels(pool, wanted.required_terms)
+    if strange:
+        message = f"the required rules hold nowhere: {strange}; mend the key, or leave the rule out"
+    else:
+        rules = "; ".join(spelled(term) for term in wanted.required_terms)
+        advice = _less_memory(wanted, pool) or f"{most}; loosen them"
+        message = f"nothing installed could hold the job where its required rules hold ({rules}){advice}"
+    return FieldError("affinity.required", "unsatisfiable_rule", message + beside, None)
+
+
+def _less_memory(wanted: ResourceRequest, pool: Pool) -> str:
+    """What to ask for if too little memory is why the rules leave nothing, as the end of a sentence; else nothing."""
+    if rules_leave_nothing(replace(wanted, gpu_memory_min_mib=0), pool):
+        return ""
+    largest = most_memory(wanted, pool)
+    if largest >= wanted.gpu_memory_min_mib:
+        return ""
+    least = f"a gpu_memory_min of at most {as_memory(largest)}"
+    return f"; the largest GPU there has {gb(largest)}: ask for {least}, or loosen them"
+
+
+def _shared(wanted: ResourceRequest) -> ResourceRequest:
+    return replace(wanted, nvlink_exclusive=False)
+
+
+def _anywhere(wanted: ResourceRequest) -> ResourceRequest:
+    return replace(wanted, nvlink_exclusive=False, nvlink_required=False, required_level=None)
