@@ -17,7 +17,10 @@ KIND = "command"
 TEMPLATE = "submit_command.html"
 FIELDS = (*SHARED, "node_count")
 PAIRS = {"env": "LR=0.1", "inputs": "base=digits-0-4"}  # what is typed a line each, and such a line
-BY_LINE = tuple(PAIRS)  # each line of them is a thing of its own: what is wrong with one says nothing of the others
+BY_LINE = (
+    *PAIRS,
+    *where_when.RULES,
+)  # each line of them is a thing of its own: what is wrong with one says nothing of the others
 PARAMS = ("files", "cwd", "nproc", "preempt_signal", "checkpoint_exit_code", "done_file", "exit_zero_after_signal",
           "limit_notice_s")  # fmt: skip
 WHOLE = ("nproc", "checkpoint_exit_code", "limit_notice_s")

@@ -16,7 +16,9 @@ from workers.merge_strategies import STRATEGIES
 
 KIND = "merge"
 TEMPLATE = "submit.html"
-BY_LINE: tuple[str, ...] = ()
+BY_LINE = tuple(
+    where_when.RULES
+)  # each line of them is a thing of its own: what is wrong with one says nothing of the others
 ROWS = 4
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "slerp-pair": (

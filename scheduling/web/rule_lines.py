@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Context, Decimal
 from typing import Any
 
 from scheduling.web.asked_words import OPERATORS
@@ -22,7 +23,9 @@ _FOREIGN = re.compile(
     r"(?P<key>[^=!<>*,\s]+)\s*(?P<sign>>=|=>|<=|=<|<>|!==|===?)\s*(?P<value>[^=<>*]+?)\s*(?P<weight>\*\s*[0-9]{1,9})?"
 )
 _EQUAL = {"==": "=", "===": "=", "!==": "!=", "<>": "!="}
-_WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_DIGITS = Context(prec=6)  # in which the numbers of rules and the bandwidth of nodes are written
+_SMALLEST = "0.000001"
 MAX_MEANT = 60
 _WISH = re.compile(r"(?P<rule>.*?)\s*\*\s*(?P<weight>[0-9]{1,9})")
 
@@ -35,6 +38,11 @@ def numbered(text: str) -> list[tuple[int, str]]:
 def rules_of(text: str, *, wishes: bool) -> list[dict[str, Any]]:
     """The rules of the lines that can be read, in their order."""
     return [rule for _, line in numbered(text) if (rule := _read(line, wishes=wishes)) is not None]
+
+
+def read_lines(text: str, *, wishes: bool) -> list[int]:
+    """The numbers of the lines of :func:`rules_of`, in its order."""
+    return [place for place, line in numbered(text) if _read(line, wishes=wishes) is not None]
 
 
 def unread(text: str, *, wishes: bool) -> Iterator[str]:
@@ -53,11 +61,24 @@ def _meant(line: str) -> str:
     weight = f" {found['weight']}" if found["weight"] else ""
     if sign in _EQUAL:
         return f"write {key}{_EQUAL[sign]}{value}{weight}, there is no {sign} here"
-    step, to = (-1, "more") if ">" in sign else (1, "less")
-    plain = ">" if ">" in sign else "<"
-    if not _WHOLE.fullmatch(value):
+    plain, more = (">", "more") if ">" in sign else ("<", "less")
+    bound = _just_beside(value, above=plain == "<")
+    if not bound:
         return f"write {key}{plain} and a number, there is no {sign} here"
-    return f"write {key}{plain}{int(value) + step}{weight} for {value} or {to}, there is no {sign} here"
+    return f"write {key}{plain}{bound}{weight} for {value} or {more}, there is no {sign} here"
+
+
+def _just_beside(value: str, *, above: bool) -> str:
+    """The next number below (or above) in as many digits as a rule's number has, so that nothing lies between the two;
+    "" for what is no number of so few."""
+    if not _NUMBER.fullmatch(value):
+        return ""
+    exact = Decimal(value)
+    if exact != _DIGITS.plus(exact):
+        return ""
+    if not exact:
+        return f"{'' if above else '-'}{_SMALLEST}"
+    return f"{_DIGITS.next_plus(exact) if above else _DIGITS.next_minus(exact):f}"
 
 
 def lines_of(rules: list[Any], *, wishes: bool) -> tuple[str, list[Any]]:

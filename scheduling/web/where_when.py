@@ -106,7 +106,7 @@ def in_words(error: Mapping[str, Any], values: Any) -> str:
     if not str(error["field"]).startswith("affinity"):
         return message
     name = place(str(error["field"]))
-    lines = [line for line, _ in rule_lines.numbered(values.texts.get(name, ""))]
+    lines = rule_lines.read_lines(values.texts.get(name, ""), wishes=name == "should_run")
 
     def told(found: re.Match[str]) -> str:
         if found[1] is None:

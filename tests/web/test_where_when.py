@@ -7,9 +7,12 @@ import re
 
 import pytest
 
+from scheduling.core.pool import Gpu, Node, Pool
+from scheduling.core.resources import AffinityTerm
+from scheduling.core.rules import holds
 from scheduling.models import Job
 from scheduling.services import jobs
-from scheduling.web import where_when
+from scheduling.web import rule_lines, where_when
 from tests import builders as b
 from tests.web.pages import beside, browser, form, text
 
@@ -74,9 +77,13 @@ def test_a_line_that_is_no_rule_is_named_by_its_number(lab, line):
 @pytest.mark.parametrize(
     ("line", "meant"),
     [
-        ("slots>=3", "write slots>2 for 3 or more, there is no >= here"),
-        ("slots =< 3", "write slots<4 for 3 or less, there is no =< here"),
-        ("slots>=1.5", "write slots> and a number, there is no >= here"),
+        ("slots>=3", "write slots>2.99999 for 3 or more, there is no >= here"),
+        ("slots =< 3", "write slots<3.00001 for 3 or less, there is no =< here"),
+        ("slots>=1.5", "write slots>1.49999 for 1.5 or more, there is no >= here"),
+        ("slots<=-100", "write slots<-99.9999 for -100 or less, there is no <= here"),
+        ("slots>=0", "write slots>-0.000001 for 0 or more, there is no >= here"),
+        ("slots>=1234567", "write slots> and a number, there is no >= here"),
+        ("slots>=many", "write slots> and a number, there is no >= here"),
         ("node==a1", "write node=a1, there is no == here"),
         ("node !== a1,a2", "write node!=a1,a2, there is no !== here"),
     ],
@@ -84,6 +91,41 @@ def test_a_line_that_is_no_rule_is_named_by_its_number(lab, line):
 def test_a_sign_of_other_languages_is_told_as_it_is_written_here(lab, line, meant):
     page = text(browser().post("/jobs/new/", form(lab.models, must_run=line)))
     assert f"line 1 is not a rule: {meant}<" in entities.unescape(beside(page, "must_run"))
+
+
+def test_what_is_meant_by_at_least_holds_from_that_number_on_and_not_below():
+    (fault,) = where_when.faults({"must_run": "network_bandwidth_gbps>=100"})
+    line = re.search(r"write (\S+) for 100 or more", fault["message"])[1]
+    (rule,) = rule_lines.rules_of(line, wishes=False)
+    term = AffinityTerm(rule["key"], rule["op"], tuple(f"{value:g}" for value in rule["values"]))
+    board = Gpu("u", "n", 0, "A100", 1)
+    passed = [
+        gbps
+        for gbps in (99.0, 99.5, 99.999, 100.0, 400.0)
+        if holds(term, Pool((Node("n", "", gbps),), (board,)), board)
+    ]
+    assert passed == [100.0, 400.0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("ssd>yes\nfoo bar", ["line 2 is not a rule", "> needs exactly one number in the values of line 1"]),
+        ("foo bar\nssd>yes", ["line 1 is not a rule", "> needs exactly one number in the values of line 2"]),
+        ("foo bar\nssd>yes\nrack_id=zzz", ["line 1 is not a rule", "values of line 2", "hold (rack_id=zzz)"]),
+    ],
+)
+@pytest.mark.parametrize("address", ["/jobs/new/", "/jobs/new/plan/"])
+def test_lines_that_are_no_rules_do_not_hide_wrong_values_of_others(lab, lines, told, address):
+    page = entities.unescape(beside(text(browser().post(address, form(lab.models, must_run=lines))), "must_run"))
+    assert [each for each in told if each not in page] == []
+
+
+def test_a_wish_that_is_no_rule_does_not_hide_the_wrong_weight_of_another(lab):
+    page = text(browser().post("/jobs/new/", form(lab.models, should_run="*5\nrack_id=r1 *0")))
+    said = entities.unescape(beside(page, "should_run"))
+    assert "line 1 is not a rule" in said
+    assert "the weight of line 2 must be a whole number from 1 to 100, not 0" in said
 
 
 def test_a_wish_with_such_a_sign_keeps_its_weight_in_what_is_meant():
