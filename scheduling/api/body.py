@@ -174,6 +174,11 @@ def only(body: Mapping[str, Any], known: Sequence[str], *, instead: str = "remov
 
 def usable(body: Mapping[str, Any]) -> None:
     """422 for every text in the body that no database could keep and every number beyond all bounds."""
+    _refuse(unusable(body))
+
+
+def unusable(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """An error for every text in the body that no database could keep and every number beyond all bounds."""
     texts = ({"field": at, "code": "bad_character", "message": f"{at} {why}"} for at, why in broken_texts(body, ""))
     numbers = (
         {
@@ -184,7 +189,7 @@ def usable(body: Mapping[str, Any]) -> None:
         }
         for at, number in huge_numbers(body, "")
     )
-    _refuse(list(islice(chain(texts, numbers), MAX_TOLD)))
+    return list(islice(chain(texts, numbers), MAX_TOLD))
 
 
 def _refuse(errors: list[dict[str, Any]]) -> None:

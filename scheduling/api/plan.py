@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle, UserRateThrottle
 
-from scheduling.api.body import json_object, only, usable
+from scheduling.api.body import json_object, unusable
 from scheduling.api.door import Door, OperatorDoor
 from scheduling.api.problems import Problem
 from scheduling.api.shapes import jobs as job_shapes
@@ -138,9 +138,7 @@ class Replay(OperatorDoor):
         """The difference; 422 for a change that can't be made, 409 while another replay runs, 503 if it takes long."""
         self.let_operate("a replay")
         body, _ = json_object(request)
-        only(body, replay.FIELDS)
-        usable(body)
-        found = replay.replay(body, self.actor, self.now)
+        found = replay.replay(body, self.actor, self.now, unusable(body))
         if isinstance(found, replay.Unplayable):
             raise Problem(422, found.errors[0]["code"], found.errors[0]["message"], errors=found.errors)
         if isinstance(found, replay.Busy):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ from scheduling.core.policy import Policy
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.services import jobs, replacing, whatif
-from scheduling.services.replay_change import Errors, asked_faults, changed_policy, changed_pool, wrong
+from scheduling.services.replay_change import Errors, asked_faults, changed_policy, changed_pool, unknown_fields, wrong
 from scheduling.simulation.comparison import Change, Difference, Future, Moved, Stopped, answer
 from scheduling.simulation.idle import SAVES_AT_ONCE, idle_rules, idle_values
 from scheduling.simulation.runtime import SimJob
@@ -50,13 +50,16 @@ class TooLong:
     limit_s: float
 
 
-def replay(body: Mapping[str, Any], actor: Actor, now: datetime) -> dict[str, Any] | Unplayable | Busy | TooLong:
+def replay(
+    body: Mapping[str, Any], actor: Actor, now: datetime, unusable: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any] | Unplayable | Busy | TooLong:
     """Both futures of what waits now and what differs, as REST has it. Nothing is stored, and the server goes on.
 
-    Every job runs for what is left of its ``max_duration``, and no other comes.
+    Every job runs for what is left of its ``max_duration``, and no other comes. ``unusable``: errors of values that no
+    field takes, found by who read the body.
     """
     present = load.snapshot(now)
-    asked = change_of(body, present, actor, now)
+    asked = change_of(body, present, actor, now, unusable)
     if isinstance(asked, Unplayable):
         return asked
     change, whose_place = asked
@@ -78,17 +81,19 @@ def replay(body: Mapping[str, Any], actor: Actor, now: datetime) -> dict[str, An
 
 
 def change_of(
-    body: Mapping[str, Any], present: Snapshot, actor: Actor, now: datetime
+    body: Mapping[str, Any], present: Snapshot, actor: Actor, now: datetime, unusable: Sequence[dict[str, Any]] = ()
 ) -> tuple[Change, list[str]] | Unplayable:
     """The body as a change of the present, with what is to be said of the job that its job replaces; every fault of it
-    at once."""
-    errors: Errors = []
+    at once. What is ``unusable`` is told in those words only."""
+    errors = unknown_fields(body, FIELDS)
     policy = changed_policy(body.get("policy", {}), present.policy, present.pool, errors)
     pool = changed_pool(body, present.pool, errors)
-    faults = asked_faults(body.get("faults", []), pool, present.now_ms, errors)
+    faults = asked_faults(body, pool, present.pool, present.now_ms, errors)
     extra, original, whose_place = _extra(body, actor, present.policy, now, errors)
     if not errors and not any(body.get(name) for name in FIELDS):
         errors.append(wrong("", "no_change", f"name at least one change: {', '.join(FIELDS)}", list(FIELDS)))
+    told = {each["field"] for each in unusable}
+    errors = [*unusable, *(each for each in errors if each["field"] not in told)]
     if errors:
         return Unplayable(tuple(errors[:MAX_TOLD]))
     asked = known.requests([live.job for live in present.live])

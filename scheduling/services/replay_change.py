@@ -25,6 +25,20 @@ def wrong(field: str, code: str, message: str, limit: Any = None) -> dict[str, A
     return {"field": field, "code": code, "message": message, "limit": limit}
 
 
+def unknown_fields(body: Mapping[str, Any], known: Sequence[str]) -> Errors:
+    """An error for each field that there is not, with the nearest that there is."""
+    return [
+        wrong(
+            name[:MAX_KEY],
+            "unknown_field",
+            f"there is no field {name[:MAX_KEY]!r}{nearest(name[:MAX_KEY], known)}; remove it",
+            list(known),
+        )
+        for name in body
+        if name not in known
+    ]
+
+
 def changed_policy(patch: Any, policy: Policy, pool: Pool, errors: Errors) -> Policy:
     """The policy with what the patch names changed; itself, and an error for each wrong key, if that can't be. Who has
     a weight must be there: a project, a person in it, or a model of the pool's GPUs."""
@@ -67,13 +81,15 @@ def changed_pool(body: Mapping[str, Any], pool: Pool, errors: Errors) -> Pool:
     """The pool without the nodes of ``remove_nodes`` and with those of ``add_nodes``; what can't be read is passed
     over with an error."""
     made = fewer_nodes(pool, _removed(body.get("remove_nodes", []), pool, errors))
-    for like, count in _added(body.get("add_nodes", []), made, errors):
+    for like, count in _added(body.get("add_nodes", []), made, pool, errors):
         made = more_nodes(made, like, count)
     return made
 
 
-def asked_faults(given: Any, pool: Pool, now_ms: int, errors: Errors) -> tuple[Fault, ...]:
-    """The faults of nodes of the pool; what can't be read is passed over with an error."""
+def asked_faults(body: Mapping[str, Any], pool: Pool, before: Pool, now_ms: int, errors: Errors) -> tuple[Fault, ...]:
+    """The faults of nodes of the pool as changed, which was ``before``; what can't be read is passed over with an
+    error."""
+    given = body.get("faults", [])
     if not isinstance(given, list) or len(given) > MAX_FAULTS:
         like = f'a list of at most {MAX_FAULTS} like [{{"node": "n1", "after_s": 600}}]'
         message = f"faults must be {like}, not {_counted(given)}"
@@ -81,17 +97,17 @@ def asked_faults(given: Any, pool: Pool, now_ms: int, errors: Errors) -> tuple[F
         return ()
     found: list[Fault] = []
     for place, row in enumerate(given):
-        path, before = f"faults.{place}", len(errors)
+        path, wrong_so_far = f"faults.{place}", len(errors)
         if not _is_object(row, path, FAULT_KEYS, code="bad_fault", errors=errors):
             continue
-        node = _node_in(row, "node", pool, path, code="bad_fault", errors=errors)
+        node = _node_in(row, "node", pool, before, path, code="bad_fault", errors=errors)
         after = _ms(row.get("after_s", 0), f"{path}.after_s", errors=errors)
         back = row.get("back_after_s")
         repaired = None if back is None else _ms(back, f"{path}.back_after_s", errors=errors)
         if after is not None and repaired is not None and repaired <= after:
             message = f"{path}.back_after_s must be later than after_s, or null for never, not {shown(back)}"
             errors.append(wrong(f"{path}.back_after_s", "bad_fault", message))
-        if len(errors) == before and node is not None and after is not None:
+        if len(errors) == wrong_so_far and node is not None and after is not None:
             found.append(Fault(now_ms + after, node=node, repaired_ms=None if repaired is None else now_ms + repaired))
     return tuple(found)
 
@@ -104,7 +120,7 @@ def _removed(given: Any, pool: Pool, errors: Errors) -> list[str]:
     found: list[str] = []
     for place, name in enumerate(given):
         path = f"remove_nodes.{place}"
-        node = _node(name, pool, path, code="no_such_node", errors=errors)
+        node = _node(name, pool, pool, path, code="no_such_node", errors=errors)
         if node in found:
             message = f"{path} names {node} again; name each node once"
             errors.append(wrong(path, "given_twice", message))
@@ -113,7 +129,7 @@ def _removed(given: Any, pool: Pool, errors: Errors) -> list[str]:
     return found
 
 
-def _added(given: Any, pool: Pool, errors: Errors) -> list[tuple[str, int]]:
+def _added(given: Any, pool: Pool, before: Pool, errors: Errors) -> list[tuple[str, int]]:
     if not isinstance(given, list) or len(given) > MAX_ADDED:
         wanted = f'a list of at most {MAX_ADDED} like [{{"like": "n1", "count": 2}}]'
         message = f"add_nodes must be {wanted}, not {_counted(given)}"
@@ -124,7 +140,7 @@ def _added(given: Any, pool: Pool, errors: Errors) -> list[tuple[str, int]]:
         path = f"add_nodes.{place}"
         if not _is_object(row, path, ADDED_KEYS, code="bad_nodes", errors=errors):
             continue
-        like = _node_in(row, "like", pool, path, code="bad_nodes", errors=errors)
+        like = _node_in(row, "like", pool, before, path, code="bad_nodes", errors=errors)
         count = row.get("count")
         if "count" not in row:
             message = f"{path}.count is missing: say how many nodes, a whole number from 1 to {MAX_ADDED}"
@@ -162,21 +178,26 @@ def _is_object(row: Any, path: str, known: Sequence[str], *, code: str, errors: 
 
 
 def _node_in(
-    row: Mapping[str, Any], key: str, pool: Pool, path: str, *, code: str, errors: Errors
+    row: Mapping[str, Any], key: str, pool: Pool, before: Pool, path: str, *, code: str, errors: Errors
 ) -> str | None:  # fmt: skip
     """The node that the row names at the key, or None with an error that says whether it names one at all."""
     if key in row:
-        return _node(row[key], pool, f"{path}.{key}", code=code, errors=errors)
+        return _node(row[key], pool, before, f"{path}.{key}", code=code, errors=errors)
     there = sorted(pool.node_by_name)[:MAX_NAMED]
     message = f"{path}.{key} is missing: name a node there is, one of {', '.join(there) or 'none'}"
     errors.append(wrong(f"{path}.{key}", code, message, there))
     return None
 
 
-def _node(name: Any, pool: Pool, path: str, *, code: str, errors: Errors) -> str | None:
+def _node(name: Any, pool: Pool, before: Pool, path: str, *, code: str, errors: Errors) -> str | None:
+    """The name of a node of the pool, or None with an error; of one that was there before, that it is taken away."""
     there = sorted(pool.node_by_name)
     if isinstance(name, str) and name in pool.node_by_name:
         return name
+    if isinstance(name, str) and name in before.node_by_name:
+        message = f"{path} names {name}, which remove_nodes takes away; name a node that stays, or leave {name} there"
+        errors.append(wrong(path, code, message, there[:MAX_NAMED]))
+        return None
     message = f"{path} must be the name of a node there is, not {shown(name)}{nearest(name, there)}"
     errors.append(wrong(path, code, message, there[:MAX_NAMED]))
     return None

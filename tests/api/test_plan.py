@@ -214,3 +214,35 @@ def test_a_replay_that_can_not_be_had_says_so(monkeypatch, answer, status, code)
     admin = Caller(token(b.people()["admin"], "admin"))
     monkeypatch.setattr(replay, "replay", lambda *_: answer)
     problem(admin.post("plan/replay/", {"remove_nodes": ["n1"]}), status, code)
+
+
+def test_all_that_is_wrong_with_a_replay_is_told_at_once():
+    b.node("n1", gpus=2)
+    admin = Caller(token(b.people()["admin"], "admin"))
+    body = {"polcy": {}, "remove_nodes": ["nope"], "policy": {"half_life_s": 10**40}, "job": {"name": "a\u0000"}}
+    found = problem(admin.post("plan/replay/", body), 422)["errors"]
+    said = [(each["field"], each["code"]) for each in found]
+    assert len(said) == len(set(said))
+    assert {
+        ("polcy", "unknown_field"),
+        ("remove_nodes.0", "no_such_node"),
+        ("policy.half_life_s", "number_too_large"),
+        ("job.name", "bad_character"),
+        ("job.kind", "required"),
+    } <= set(said)
+    assert [each["message"] for each in found if each["field"] == "polcy"] == [
+        "there is no field 'polcy' (did you mean 'policy'?); remove it"
+    ]
+
+
+def test_a_node_that_the_replay_removes_is_told_as_removed_wherever_it_is_named_again():
+    b.node("n1", gpus=2)
+    b.node("n2", gpus=2)
+    admin = Caller(token(b.people()["admin"], "admin"))
+    body = {"remove_nodes": ["n1"], "faults": [{"node": "n1"}], "add_nodes": [{"like": "n1", "count": 1}]}
+    found = problem(admin.post("plan/replay/", body), 422)["errors"]
+    told = "names n1, which remove_nodes takes away; name a node that stays, or leave n1 there"
+    assert [(each["message"], each["limit"]) for each in found] == [
+        (f"add_nodes.0.like {told}", ["n2"]),
+        (f"faults.0.node {told}", ["n2"]),
+    ]
