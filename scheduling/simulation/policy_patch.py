@@ -30,6 +30,10 @@ class PatchError(ValueError):
         self.wrong = wrong
 
 
+class GivenTwice(ValueError):
+    """JSON with a key that is there twice in one object."""
+
+
 def _error(path: str, message: str) -> PatchError:
     return PatchError(Wrong(path, message))
 
@@ -40,6 +44,8 @@ def patch_of(path: Path) -> Mapping[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except OSError as unreadable:
         raise _error("", f"{path} can't be read ({unreadable.strerror}); name a JSON file") from unreadable
+    except GivenTwice as twice:
+        raise _error("", f"{path}: {twice}; give each key once") from twice
     except (ValueError, RecursionError) as unreadable:
         raise _error("", f"{path} is not JSON ({unreadable}); mend it there") from unreadable
     if not isinstance(found, Mapping):
@@ -48,12 +54,12 @@ def patch_of(path: Path) -> Mapping[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these members; ValueError when a name is there twice."""
+    """The object of these members; GivenTwice when a name is there twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is there twice")
+        twice = dict.fromkeys(name for name in names if names.count(name) > 1)
+        raise GivenTwice(" and ".join(f"the key {name[:MAX_KEY]!r} is there twice" for name in twice))
     return found
 
 

@@ -70,11 +70,14 @@ def _range(least: float, most: float) -> str:
     return f"of at most {most}" if least < 0 else f"from {least} to {most}"
 
 
-def read_table(path: Path, columns: Sequence[str], *, required: Sequence[str]) -> Iterator[Row]:
+def read_table(
+    path: Path, columns: Sequence[str], *, required: Sequence[str], wrong: list[str] | None = None
+) -> Iterator[Row]:
     """The rows of a CSV file with a header, plain or gzip; blank lines are passed over.
 
     TableError when the file can't be read, has no rows, lacks a ``required`` column, has one that is not among
-    ``columns`` (a misspelt column would count as empty), or has a line of another length than the header.
+    ``columns`` (a misspelt column would count as empty), or has a line of another length than the header; with
+    ``wrong`` such lines are passed over and told there.
     """
     lines = csv.reader(io.StringIO(_text_of(path), newline=""), strict=True)
     try:
@@ -85,10 +88,15 @@ def read_table(path: Path, columns: Sequence[str], *, required: Sequence[str]) -
             if not cells:
                 continue
             if len(cells) != len(header):
-                raise TableError(
+                told = (
                     f"{path.name}, line {lines.line_num}: {len(cells)} cells where the header has {len(header)}; "
                     "add or remove commas"
                 )
+                if wrong is None:
+                    raise TableError(told)
+                wrong.append(told)
+                found = True
+                continue
             found = True
             yield Row(path.name, lines.line_num, cells, places)
     except csv.Error as unreadable:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scheduling.simulation.table import Row, TableError, read_table
 
@@ -18,6 +20,7 @@ FULL_NODE = 8  # derived jobs are packed on nodes of so many GPUs
 MAX_GPUS = 1_000_000
 MAX_MEM_GB = 1_000_000
 WHOLE_GPU_MILLI = 1000
+MAX_TOLD = 20  # wrong cells
 ONE_PROJECT = "default"  # whose jobs are whose project or user nobody knows
 
 
@@ -78,24 +81,35 @@ def read_trace(path: Path) -> Trace:
     """The jobs of a CSV(.gz) file with the columns ``COLUMNS``, of which ``REQUIRED`` must be there.
 
     Rows whose ``gpus`` or ``duration_s`` is empty, 0 or less are left out and counted, if their other cells can be
-    read. An empty project or user is one project or one user. TableError names the line, the column and what to do.
+    read. An empty project or user is one project or one user. TableError names, on a line each, the line and the
+    column of every cell that is wrong, up to ``MAX_TOLD``, and what to do.
     """
     jobs: list[TraceJob] = []
     lines: dict[str, int] = {}
     no_gpus = no_time = parts = 0
     silent = list(UNUSED)
-    for row in read_table(path, COLUMNS, required=REQUIRED):
-        job = _job(row)
+    wrong: list[str] = []
+    for row in _rows(path, wrong):
+        try:
+            job = _job(row)
+        except TableError as first:
+            wrong += _wrong_cells(row) or [str(first)]
+            continue
         if job is None:
             asks = (row.whole("gpus") or 0) > 0
             no_gpus, no_time = no_gpus + (not asks), no_time + asks
             continue
         if job.id in lines:
-            raise row.wrong("job_id", f"is {job.id!r} again (first on line {lines[job.id]}); give each job its own id")
+            again = f"is {job.id!r} again (first on line {lines[job.id]}); give each job its own id"
+            wrong.append(str(row.wrong("job_id", again)))
+            continue
         lines[job.id] = row.line
         jobs.append(job)
         silent = [column for column in silent if not row.text(column)]
         parts += (row.number("gpu_milli") or WHOLE_GPU_MILLI) < WHOLE_GPU_MILLI
+    if wrong:
+        more = [f"and {len(wrong) - MAX_TOLD} more"] if len(wrong) > MAX_TOLD else []
+        raise TableError("\n".join([*wrong[:MAX_TOLD], *more]))
     if not jobs:
         raise TableError(f"{path.name} has no job with gpus and duration_s above 0; nothing could be simulated")
     jobs.sort(key=lambda job: (job.submit_ms, job.id))
@@ -103,11 +117,31 @@ def read_trace(path: Path) -> Trace:
     return Trace(path.name, tuple(jobs), LeftOut(no_gpus, no_time), said, parts)
 
 
+def _rows(path: Path, wrong: list[str]) -> Iterator[Row]:
+    """The rows, up to where the file can't be read any more, which is told in ``wrong`` after what was so before."""
+    try:
+        yield from read_table(path, COLUMNS, required=REQUIRED, wrong=wrong)
+    except TableError as broken:
+        wrong.append(str(broken))
+
+
+def _wrong_cells(row: Row) -> list[str]:
+    """What is wrong with each cell by itself."""
+    found: list[str] = []
+    for read in CELLS.values():
+        try:
+            read(row)
+        except TableError as wrong:
+            found.append(str(wrong))
+    return found
+
+
 def _job(row: Row) -> TraceJob | None:
-    gpus, duration_s = row.whole("gpus", most=MAX_GPUS), row.number("duration_s")
-    submit_s, memory_gb = row.number("submit_s", least=0), row.number("gpu_mem_gb", least=0, most=MAX_MEM_GB)
-    walltime_s, types = row.number("req_walltime_s", least=0), _types(row)
-    _check_unused(row)
+    gpus, duration_s = CELLS["gpus"](row), CELLS["duration_s"](row)
+    submit_s, memory_gb = CELLS["submit_s"](row), CELLS["gpu_mem_gb"](row)
+    walltime_s, types = CELLS["req_walltime_s"](row), _types(row)
+    for column in NOT_READ:
+        CELLS[column](row)
     if gpus is None or duration_s is None or gpus <= 0 or duration_s <= 0:
         return None
     job_id = row.text("job_id")
@@ -133,19 +167,26 @@ def _job(row: Row) -> TraceJob | None:
     )
 
 
-def _check_unused(row: Row) -> None:
-    """TableError for a cell that can't be meant, in a column of which nothing here depends."""
-    row.number("gpu_milli", least=0, most=WHOLE_GPU_MILLI)
-    for column in ("cpus", "mem_gb"):
-        row.number(column, least=0)
-
-
 def _types(row: Row) -> tuple[str, ...]:
     text = row.text("gpu_type")
     types = tuple(name.strip() for name in text.split("|")) if text else ()
     if not all(types):
         raise row.wrong("gpu_type", f"is {text!r}; write one type, or several like V100|T4, or leave it empty for any")
     return types
+
+
+CELLS: dict[str, Callable[[Row], Any]] = {
+    "submit_s": lambda row: row.number("submit_s", least=0),
+    "duration_s": lambda row: row.number("duration_s"),
+    "gpus": lambda row: row.whole("gpus", most=MAX_GPUS),
+    "gpu_type": _types,
+    "gpu_mem_gb": lambda row: row.number("gpu_mem_gb", least=0, most=MAX_MEM_GB),
+    "gpu_milli": lambda row: row.number("gpu_milli", least=0, most=WHOLE_GPU_MILLI),
+    "cpus": lambda row: row.number("cpus", least=0),
+    "mem_gb": lambda row: row.number("mem_gb", least=0),
+    "req_walltime_s": lambda row: row.number("req_walltime_s", least=0),
+}
+NOT_READ = ("gpu_milli", "cpus", "mem_gb")  # nothing here depends on them, but what can't be meant is refused
 
 
 def _layout(row: Row, gpus: int) -> tuple[int, int, int, bool]:

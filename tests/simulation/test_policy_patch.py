@@ -205,5 +205,5 @@ def test_limits_that_were_in_the_wrong_order_before_are_not_the_fault_of_another
 def test_a_key_that_is_there_twice_is_refused(tmp_path):
     file = tmp_path / "policy.json"
     file.write_text('{"half_life_s": 60, "half_life_s": 70}')
-    with pytest.raises(PatchError, match="'half_life_s' is there twice"):
+    with pytest.raises(PatchError, match=r"json: the key 'half_life_s' is there twice; give each key once$"):
         patch_of(file)

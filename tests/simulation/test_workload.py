@@ -204,3 +204,36 @@ def test_columns_that_something_else_than_commas_separates_are_refused_with_what
     told = rf"^jobs\.csv, line 1: the columns are separated by {re.escape(shown)}; separate them by commas$"
     with pytest.raises(TableError, match=told):
         read_trace(path)
+
+
+HEAD = "job_id,submit_s,duration_s,gpus,shape\n"
+
+
+def told(tmp_path, rows: str) -> list[str]:
+    path = tmp_path / "t.csv"
+    path.write_text(HEAD + rows)
+    with pytest.raises(TableError) as wrong:
+        read_trace(path)
+    return str(wrong.value).split("\n")
+
+
+def test_every_wrong_cell_is_told_with_its_line_and_column(tmp_path):
+    found = told(tmp_path, "a,x,9,y,\na,0,9,1,\nb,0,9,1,\nb,0,9,1,\nc,0\n,0,9,1,\nd,0,9,1,odd\n")
+    assert [line.split(": ")[0] for line in found] == [
+        "t.csv, line 2, column submit_s",
+        "t.csv, line 2, column gpus",
+        "t.csv, line 5, column job_id",
+        "t.csv, line 6",
+        "t.csv, line 7, column job_id",
+        "t.csv, line 8, column shape",
+    ]
+
+
+def test_of_many_wrong_cells_the_first_are_told_and_how_many_more(tmp_path):
+    found = told(tmp_path, "a,x,9,1,\n" * 27)
+    assert (len(found), found[19].split(":")[0], found[-1]) == (21, "t.csv, line 21, column submit_s", "and 7 more")
+
+
+def test_what_is_wrong_above_a_line_that_is_no_csv_is_told_with_it(tmp_path):
+    found = told(tmp_path, 'a,x,9,1,\nb,0,9,1,"open\n')
+    assert ("column submit_s" in found[0], "not CSV" in found[1]) == (True, True)
