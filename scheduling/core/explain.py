@@ -5,6 +5,7 @@ Everything but the rank is the same for jobs of one shape, level and blocking se
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from scheduling.core.never_now import never_now
 from scheduling.core.obstacles import closed, closed_too, kept_away, kept_away_too
 from scheduling.core.ordering import rank_key
 from scheduling.core.partners import WaitsFor, left_alone, no_partner, waits_for
+from scheduling.core.passed_over import evicts
 from scheduling.core.placement import find, is_out_of_question
 from scheduling.core.plan import Hold, Reason
 from scheduling.core.played import Foresight
@@ -44,6 +46,7 @@ from scheduling.core.words import agree, duration_in_words, jobs_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.bookings import Booking, Bookings
+    from scheduling.core.held import Held
     from scheduling.core.scheduler import Scheduler
 
 
@@ -85,8 +88,12 @@ class Explainer:
         if job_id in scheduler.sleeping:
             return self.of_sleeping(scheduler.described(scheduler.sleeping[job_id]))
         if job_id in scheduler.nominees:
-            return (nominated(scheduler.nominees[job_id], scheduler),)
+            return (nominated(scheduler.nominees[job_id], scheduler, self.cycle.now_ms),)
         return self.of_queued(scheduler.waiting.by_id[job_id])
+
+    def evicting(self, queued: Queued, victims: Sequence[Held]) -> tuple[Reason, ...]:
+        """Why it is these that the job would evict; nothing where it would evict none."""
+        return evicts(self._scheduler, queued, victims, self.cycle.now_ms)
 
     def of_sleeping(self, queued: Queued, *, plays: bool = False) -> tuple[Reason, ...]:
         """Why a job waits whose time has not come: nothing of what stands in the way until then counts. With ``plays``

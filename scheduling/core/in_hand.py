@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.core.leaving import unsaved
+from scheduling.core.leaving import held_for, unsaved
+from scheduling.core.passed_over import why_these
 from scheduling.core.plan import Reason
 from scheduling.core.shortfalls import Numbers
 from scheduling.core.snapshot import WaitingJob
@@ -34,15 +35,14 @@ def asleep(job: WaitingJob) -> Reason:
     return Reason("BACKOFF", message, (("until_ms", job.eligible_at_ms),))
 
 
-def nominated(nominee: Nominee, scheduler: Scheduler) -> Reason:
-    """The reason of a job that waits for its victims to save."""
-    holders = [scheduler.holder[gpu] for gpu in nominee.gpus]
-    victims = sorted({held.id for held in holders if held is not None})
+def nominated(nominee: Nominee, scheduler: Scheduler, now_ms: int) -> Reason:
+    """The reason of a job that waits for its victims to save, and why it is these."""
+    victims = held_for(scheduler, nominee)
     numbers: Numbers = (
         ("victims", len(victims)),
         ("gpus", len(nominee.gpus)),
         ("deadline_ms", nominee.deadline_ms),
-        *(("victim", victim) for victim in victims[:1]),
+        *(("victim", held.id) for held in victims[:1]),
     )
     kept = f"{gpus_in_words(len(nominee.gpus))} {agree(len(nominee.gpus), 'is', 'are')} kept for it"
     count = len(victims)
@@ -52,4 +52,5 @@ def nominated(nominee: Nominee, scheduler: Scheduler) -> Reason:
         which = "It runs" if count == 1 else f"{unsure} of them {agree(unsure, 'runs', 'run')}"
         message += f" {which} on if not saved by {instant_in_words(until_ms)}; then this job waits anew."
         numbers = (*numbers, ("if_saved", unsure))
-    return Reason("PREEMPTING", message, numbers)
+    why, told = why_these(scheduler, nominee.queued, victims, now_ms)
+    return Reason("PREEMPTING", message + why, (*numbers, *told))

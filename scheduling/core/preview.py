@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -77,7 +77,7 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob, *, over
             gpus=scheduler.inventory.names(gpus),
             victims=_evictions(scheduler, victims, cycle.now_ms),
             start=estimate(scheduler, explainer, queued) if place is None else None,
-            reasons=_reasons(explainer, queued, sleeps=sleeps, fits=place is not None),
+            reasons=_reasons(explainer, queued, victims, sleeps=sleeps, fits=place is not None),
             alternatives=tuple(explainer.helps(queued, over_nodes=over_nodes)) if place is None else (),
             gpu_h=charged / MICRO / 3_600_000,
             before=before,
@@ -117,6 +117,7 @@ def decided(
         "now",
         gpus=scheduler.inventory.names(gpus),
         victims=_evictions(scheduler, victims, now_ms),
+        reasons=explainer.evicting(queued, victims),
         gpu_h=charged / MICRO / 3_600_000,
         before=scheduler.share.scores(job.owner, queued.level, more=-charged),
         after=scheduler.share.scores(job.owner, queued.level),
@@ -147,10 +148,12 @@ def _placed(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> tuple
     return place, ()
 
 
-def _reasons(explainer: Explainer, queued: Queued, *, sleeps: bool, fits: bool) -> tuple[Reason, ...]:
+def _reasons(
+    explainer: Explainer, queued: Queued, victims: Sequence[Held], *, sleeps: bool, fits: bool
+) -> tuple[Reason, ...]:
     if sleeps:
         return explainer.of_sleeping(queued, plays=True)
-    return () if fits else explainer.of_queued(queued)
+    return explainer.evicting(queued, victims) if fits else explainer.of_queued(queued)
 
 
 def _evictions(scheduler: Scheduler, victims: Iterable[Held], now_ms: int) -> tuple[Eviction, ...]:

@@ -125,18 +125,19 @@ def test_a_victim_of_another_project_has_no_name(who, models):
     assert [(each["job"], each["name"], each["gpus"]) for each in plan.victims] == [(None, None, 4)]
 
 
-@pytest.mark.parametrize("name", ["alice", "bob"])
-def test_a_waiting_job_is_told_of_other_jobs_as_its_plan_was(name, who, models):
+def test_a_waiting_job_is_told_of_other_jobs_as_its_plan_was(who, models):
     b.node("n2")
     b.running(who["alice"], models, gpu_count=2)
-    for _ in range(2):
-        b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
-    body = b.command_body(project="alpha" if name == "alice" else "beta", gpu_count=2, max_duration="3h")
-    plan = planned(who[name], body)
-    job = b.submitted(who[name], body)
-    told = api.foretold(queries.as_dict(Job.objects.get(pk=job), now=b.NOON), who[name], b.NOON)["reasons"]
-    assert list(plan.reasons) == told
-    assert ["held_for" in each["numbers"] for each in told] == [name == "alice"]
+    b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
+    b.ticked()
+    b.submitted(who["alice"], b.merge_body(models, gpu_count=4), now=b.later(1))
+    body = b.merge_body(models, gpu_count=2, max_duration="3h")
+    plan = planned(who["alice"], body, b.later(2))
+    row = Job.objects.get(pk=b.submitted(who["alice"], body, now=b.later(2)))
+    job = queries.as_dict(row, now=b.later(2))
+    hers, his = (api.foretold(job, who[name], b.later(2))["reasons"] for name in ("alice", "bob"))
+    assert list(plan.reasons) == hers
+    assert ["held_for" in told[0]["numbers"] for told in (hers, his)] == [True, False]
 
 
 def test_a_reason_does_not_tell_the_id_of_another_projects_job(who, models):
