@@ -46,6 +46,6 @@ def test_an_early_end_is_told_as_its_minute_down_and_a_late_one_up():
     ]  # fmt: skip
 
 
-def test_an_estimate_whose_middle_lies_outside_can_not_be_made():
-    with pytest.raises(ValueError, match="does not hold its middle"):
+def test_an_estimate_that_does_not_hold_what_is_expected_can_not_be_made():
+    with pytest.raises(ValueError, match="from 10 to 11 does not hold what is expected, 9"):
         Estimate(at=9, low=10, high=11, rank=1, promised=False)

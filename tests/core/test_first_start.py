@@ -65,7 +65,7 @@ def test_a_window_from_its_time_on_keeps_it_to_the_window_s_end_exactly():
     assert [reason.code for reason in plan.reasons] == ["NOT_BEFORE", "WINDOW"]
     assert list(plan.alternatives) == explainer.helps(scheduler.described(waiting))
     assert [(each.name, each.value, each.starts_ms) for each in plan.alternatives] == [
-        ("duration_at_most_s", 20, 40_000)
+        ("duration_at_most_s", 60, 40_000)
     ]
 
 
