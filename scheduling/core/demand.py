@@ -69,7 +69,7 @@ def _counts(fields: Fields, wanted: ResourceRequest, pool: Pool, *, over_nodes: 
         return read_counts(
             fields, rooms_at_door(pool, counted(wanted, pool), over_nodes=over_nodes), most=None, over_nodes=over_nodes
         )
-    rooms = None if over_nodes else Rooms(((MAX_GPUS,),))
+    rooms = None if over_nodes and not wanted.nvlink_exclusive else Rooms(((MAX_GPUS,),))
     return read_counts(fields, rooms, most=MAX_GPUS, over_nodes=over_nodes)
 
 
@@ -138,7 +138,9 @@ def _refuse_idle_patience(
     request, which = verdict.request, "this one"
     if request is None or not counts.whole:
         limits = {ALIASES.get(error.field, error.field): error.limit for error in fields.errors}
-        request = judge(counted(wanted, pool), counts.at_most(limits), pool, over_nodes=over_nodes).request
+        asked, fewer = counted(wanted, pool), counts.at_most(limits)
+        tried = (judge(each, fewer, pool, over_nodes=over_nodes) for each in (asked, replace(asked, affinity=())))
+        request = next((each.request for each in tried if each.request is not None), None)
         which = "one of the size that is accepted"
     if request is None:
         return
