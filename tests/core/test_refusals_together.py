@@ -214,6 +214,14 @@ LIMITED = ("gpu_count", "node_count", "gpus_per_node", "gpu_memory_min", "max_du
 COUNTS = ("gpu_count", "node_count", "gpus_per_node")
 
 
+def has_limit(error: FieldError, errors: tuple[FieldError, ...]) -> bool:
+    """Whether its limit can be taken: that of a number that can't be read counts rules that are refused beside it, and
+    the other numbers don't."""
+    ruled = any(each.field == "affinity.required" for each in errors)
+    unread = error.field in COUNTS and error.code in ("out_of_range", "not_a_whole_number", "required")
+    return error.field in LIMITED and bool(error.limit) and not (ruled and unread)
+
+
 def with_limits(body: dict[str, object], errors: tuple[FieldError, ...]) -> dict[str, object]:
     """The body with every limit that was told in the place of what was sent, and without what was to be left out: a
     memory of no meaning, a whole group that nobody can have, spreading or the patience that contradicts it."""
@@ -221,7 +229,7 @@ def with_limits(body: dict[str, object], errors: tuple[FieldError, ...]) -> dict
     left_out |= {each.field for each in errors if each.field == "nvlink_exclusive"}
     if any(each.field == "allow_span" for each in errors):
         left_out |= {"allow_span", "max_wait_for_level"}
-    limits = {each.field: each.limit for each in errors if each.field in LIMITED and each.limit}
+    limits = {each.field: each.limit for each in errors if has_limit(each, errors)}
     return {**body, **limits, **dict.fromkeys(left_out)}
 
 
@@ -233,7 +241,7 @@ def reasons(errors: Iterable[FieldError]) -> set[tuple[str, str]]:
 
 
 def without_a_limit(errors: tuple[FieldError, ...]) -> set[tuple[str, str]]:
-    return reasons(each for each in errors if each.field not in LIMITED or not each.limit)
+    return reasons(each for each in errors if not has_limit(each, errors))
 
 
 @settings(max_examples=300, deadline=None)
@@ -252,8 +260,5 @@ def test_whoever_leaves_out_rules_that_hold_nowhere_and_takes_the_limits_is_refu
     errors = checked(body, the_pool=the_pool, over_nodes=over_nodes)[1]
     ruled = ("affinity.required", "unsatisfiable_rule") in reasons(errors)
     mended = with_limits(without_rules(body) if ruled else body, errors)
-    if ruled:  # what could not be read was told with what fits where the rules hold, and there it may be less
-        unread = {each.field for each in errors if each.code in ("out_of_range", "not_a_whole_number")}
-        mended |= dict.fromkeys(unread & {"node_count", "gpus_per_node"})
     left = checked(mended, the_pool=the_pool, over_nodes=over_nodes)[1]
     assert reasons(left) <= without_a_limit(errors)
