@@ -7,7 +7,7 @@ from dataclasses import replace
 from scheduling.core.affinity import read_affinity
 from scheduling.core.capacity import ONE_NODE_ONLY, Verdict, judge, rooms_at_door
 from scheduling.core.counts import MAX_GPUS, Counts, read_counts
-from scheduling.core.fields import ALIASES, Fields, nearest, shown
+from scheduling.core.fields import ALIASES, Fields, as_whole, nearest, shown
 from scheduling.core.largest import Rooms
 from scheduling.core.limits import counted, memory_errors, most_memory
 from scheduling.core.neighbours import read_neighbours
@@ -69,7 +69,9 @@ def _counts(fields: Fields, wanted: ResourceRequest, pool: Pool, *, over_nodes: 
         return read_counts(
             fields, rooms_at_door(pool, counted(wanted, pool), over_nodes=over_nodes), most=None, over_nodes=over_nodes
         )
-    rooms = None if over_nodes and not wanted.nvlink_exclusive else Rooms(((MAX_GPUS,),))
+    nodes = as_whole(fields.value("node_count"))
+    several = isinstance(nodes, int) and nodes > 1
+    rooms = None if over_nodes and (several or not wanted.nvlink_exclusive) else Rooms(((MAX_GPUS,),))
     return read_counts(fields, rooms, most=MAX_GPUS, over_nodes=over_nodes)
 
 
