@@ -89,7 +89,8 @@ def _plain(value: object) -> int | None:
 def _product(sent: Counts, given: tuple[bool, ...]) -> tuple[int, int, int]:
     """The value of each field that is true beside the others as they were sent, while no node bounds them otherwise."""
     whole = sent.gpus or MAX_GPUS
-    nodes = sent.nodes or max(1, whole // (sent.per_node or 1))
+    by_each = max(1, whole // (sent.per_node or 1)) if given[1] or sent.per_node else 1
+    nodes = sent.nodes or by_each
     per_node = sent.per_node or max(1, whole // (nodes if given[1] else 1))
     return (nodes * per_node if given[1] or given[2] else MAX_GPUS), nodes, per_node
 
