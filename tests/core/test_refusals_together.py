@@ -244,7 +244,7 @@ def without_a_limit(errors: tuple[FieldError, ...]) -> set[tuple[str, str]]:
     return reasons(each for each in errors if not has_limit(each, errors))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(pools(), BODIES, st.booleans())
 def test_whoever_takes_all_limits_at_once_is_refused_for_nothing_that_was_not_told(the_pool, body, over_nodes):
     # While no node bounds a number, one that can't be read has no largest beside a whole group that is refused.
@@ -254,7 +254,7 @@ def test_whoever_takes_all_limits_at_once_is_refused_for_nothing_that_was_not_to
     assert reasons(left) <= without_a_limit(errors)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(pools(), BODIES, st.booleans())
 def test_whoever_leaves_out_rules_that_hold_nowhere_and_takes_the_limits_is_refused_for_nothing_else(
     the_pool, body, over_nodes
