@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scheduling.core.gpu_time import gpu_time_in_words
 from scheduling.core.plan import Reason
-from scheduling.core.preemption import cost_of, evictable, is_protected, protected_until
+from scheduling.core.preemption import cost_of, evictable, protected_until
 from scheduling.core.waiting import Queued
 from scheduling.core.words import agree, instant_in_words, jobs_in_words
 
@@ -63,13 +63,13 @@ def _passed_over(scheduler: Scheduler, queued: Queued, victims: Sequence[Held], 
     def cost(held: Held) -> tuple[int, ...]:
         return cost_of(scheduler, held, queue=queue, now_ms=now_ms)
 
-    if any(is_protected(scheduler, held, now_ms) for held in victims):
+    is_protected, *dearest = max(map(cost, victims))
+    if is_protected:
         return []
-    dearest = max(map(cost, victims))[1:]
     view, usable = scheduler.room.view(queued.shape.wanted), scheduler.room.usable
     return [
         held
         for held in evictable(scheduler, queued)
-        if held.started_ms <= now_ms and is_protected(scheduler, held, now_ms) and cost(held)[1:] < dearest
+        if held.started_ms <= now_ms and (1,) <= cost(held) < (1, *dearest)
         and any(mask & usable[cell] & view.eligible[cell] for cell, mask in held.cells.items())
     ]  # fmt: skip

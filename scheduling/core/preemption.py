@@ -105,12 +105,6 @@ def cheapest(scheduler: Scheduler, queued: Queued, candidates: list[Held], *, pi
     return _Search(scheduler, queued, candidates, pins=pins, now_ms=now_ms).best() if candidates else None
 
 
-def is_protected(scheduler: Scheduler, held: Held, now_ms: int) -> bool:
-    """Whether others go before it (D10): it began only just before, or has made way often of late."""
-    until_ms = protected_until(scheduler, held)
-    return until_ms is None or now_ms < until_ms
-
-
 def protected_until(scheduler: Scheduler, held: Held) -> int | None:
     """The instant in ms until which the job is protected for having run so short a time; None for one that is so for
     having made way often, which no time of its own ends."""
@@ -127,7 +121,10 @@ def cost_of(scheduler: Scheduler, held: Held, *, queue: str, now_ms: int) -> tup
     the start with the time to restore, one, and how little of its time limit is left: of victims that lose the same,
     the one goes whose GPUs are freed for the longest, and those that are about to end are spared.
     """
-    protected = is_protected(scheduler, held, now_ms)
+    policy = scheduler.policy.evict
+    ran = max(0, now_ms - held.started_ms)
+    young = ran < max(policy.protect_s, held.checkpoint_interval_s) * 1000
+    protected = young or held.recent_preemptions >= policy.protect_times
     counts = scheduler.level_counts.get(held.level_value) or scheduler.level_counts[0]
     left = max(0, held.end_ms - now_ms)
     return (int(protected), *counts, int(held.owner[0] != queue), held.lost_ms(now_ms), 1, FAR_MS - left)

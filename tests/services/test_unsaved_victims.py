@@ -172,7 +172,7 @@ def test_both_timelines_say_when_it_is_asked_that_it_runs_on_if_it_does_not_save
 def test_the_reason_and_the_outlook_of_the_job_that_wants_the_gpus_say_so_too():
     _, job, by = asked()
     found = Outlook(b.later(101)).foretell(job)
-    assert found.reasons[0].message.endswith(f"It runs on if not saved by {by}; then this job waits anew.")
+    assert f"It runs on if not saved by {by}; then this job waits anew. That costs" in found.reasons[0].message
     told = outlook_words.foretold(found, job, {}, now=b.later(101))
     assert told["assumes"] == (
         "Only if 1 running job that may not be stopped unsaved saves by then; otherwise it runs on, and this job waits "
