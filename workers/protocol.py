@@ -143,9 +143,9 @@ class HeldAttempt(TypedDict):
 class Register(TypedDict):
     """A node as it describes itself.
 
-    ``attempts`` are ``{attempt, epoch, pid_alive}``: alive means that something of it is still to come. ``seq`` counts
-    with that of the heartbeats: what others of this boot have overtaken on the way is refused. ``left_out``: GPUs
-    that it has and does not offer, each in words.
+    ``attempts`` are ``{attempt, epoch, pid_alive, runs}``: alive means that something of it is still to come, ``runs``
+    that its first process lives just now. ``seq`` counts with that of the heartbeats: what others of this boot have
+    overtaken on the way is refused. ``left_out``: GPUs that it has and does not offer, each in words.
     """
 
     boot_id: str

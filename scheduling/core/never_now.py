@@ -54,7 +54,10 @@ def _out_of_service(scheduler: Scheduler, request: ResourceRequest, words: str) 
         message, told = _too_few_nodes(room, wanted, words)
         numbers = (*numbers, *told)
     else:
-        message = f"The pool has {words}, but too few of them are healthy and on nodes that take work: {most} at most."
+        message = (
+            f"The pool would have {words} if all of it were in service, but too few GPUs are healthy and on nodes that "
+            f"take work: {most} at most."
+        )
     return Reason("UNHEALTHY_CAPACITY", f"{message} {out_of_service(room, wanted)}".rstrip(), numbers)
 
 

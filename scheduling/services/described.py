@@ -49,7 +49,12 @@ def description(message: Mapping[str, Any]) -> dict[str, Any]:
         "left_out": _left_out(message.get("left_out", [])),
         "gpus": gpus,
         "attempts": [
-            {"attempt": str(a["attempt"]), "epoch": int(a["epoch"]), "pid_alive": bool(a.get("pid_alive", True))}
+            {
+                "attempt": str(a["attempt"]),
+                "epoch": int(a["epoch"]),
+                "pid_alive": bool(a.get("pid_alive", True)),
+                "runs": bool(a.get("runs", False)),
+            }
             for a in message.get("attempts", [])
         ],
     }

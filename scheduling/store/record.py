@@ -110,7 +110,8 @@ def log(part: AttemptNode, *, offset: int, text: str, limit: int, now: datetime)
     kept = _KEPT(attempt_id, part.rank)[0][0] or 0
     if kept + size > limit:
         if kept < limit:
-            LogChunk.objects.create(attempt_id=attempt_id, rank=part.rank, offset=offset, size=size, text=CUT)
+            begin = clean.encode()[: limit - kept].decode("utf-8", "ignore")
+            LogChunk.objects.create(attempt_id=attempt_id, rank=part.rank, offset=offset, size=size, text=begin + CUT)
             Attempt.objects.filter(pk=attempt_id).update(log_bytes=limit)
         return offset + size
     LogChunk.objects.create(attempt_id=attempt_id, rank=part.rank, offset=offset, size=size, text=clean)

@@ -73,7 +73,7 @@ def test_past_the_cap_nothing_more_is_kept_and_the_last_line_says_so(settings):
     assert say(run, 9, "x" * 50) == 59
     assert say(run, 59, "y" * 50) == 109
     kept = text_of(run)["text"]
-    assert kept.startswith("12345678\n\n[log capped")
+    assert kept.startswith("12345678\nx\n[log capped")
     assert "y" not in kept.replace("only", "")
 
 

@@ -152,6 +152,8 @@ def test_when_an_operator_confirms_a_mass_silence_the_work_is_taken_back(eight):
     ticks(102)
     assert sorted(n.name for n in Node.objects.filter(state="LOST")) == list(NAMES[:5])
     assert (attempts("RUNNING"), Job.objects.filter(state="QUEUED").count(), alarms()) == (3, 5, [])
+    words = Event.objects.filter(type="attempt_ended").values_list("message", flat=True)
+    assert all("; an operator has confirmed that it is gone; its work is taken back" in each for each in words)
     told = Event.objects.filter(type="silence_confirmed", actor=eight["admin"].label)
     assert sorted(told.values_list("node", flat=True)) == list(NAMES[:5])
 

@@ -190,8 +190,9 @@ def test_of_work_that_ran_on_after_it_was_taken_back_the_timeline_says_for_how_l
     b.listening(70)
     b.beat("n2", now=b.later(65))
     b.ticked(b.later(70))  # n1 is lost, and its job runs again on n2
-    held = [{"attempt": run.attempt, "epoch": run.epoch - epoch, "pid_alive": True}]
+    held = [{"attempt": run.attempt, "epoch": run.epoch - epoch, "pid_alive": True, "runs": True}]
     reply = registered(now=b.later(97), attempts=held)
+    registered(now=b.later(99), attempts=held)  # the reply was lost on the way
     assert reply["kill"] == [run.attempt]
     told = Event.objects.filter(object_id=run.job, type="ran_on").values_list("message", "data")
     words = (
@@ -201,9 +202,11 @@ def test_of_work_that_ran_on_after_it_was_taken_back_the_timeline_says_for_how_l
     assert list(told) == ([(words, {"ran_on_s": 27})] if not epoch else [])
 
 
-def test_of_work_that_is_dead_nothing_is_told():
+@pytest.mark.parametrize("to_come", [True, False])
+def test_of_work_whose_process_is_gone_nothing_is_told(to_come):
     _, run = b.busy_lab()
     b.listening(70)
     b.ticked(b.later(70))
-    registered(now=b.later(97), attempts=[{"attempt": run.attempt, "epoch": run.epoch, "pid_alive": False}])
+    held = [{"attempt": run.attempt, "epoch": run.epoch, "pid_alive": to_come, "runs": False}]
+    registered(now=b.later(97), attempts=held)
     assert not Event.objects.filter(type="ran_on").exists()

@@ -79,13 +79,7 @@ def build(
     env |= {
         "CUDA_VISIBLE_DEVICES": ",".join(launch["gpus"]),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "MASTER_ADDR": meeting["address"],
-        "MASTER_PORT": str(meeting["port"]),
-        "WORLD_SIZE": str(launch["node_count"]),
-        "RANK": str(launch["node_rank"]),
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "NODE_RANK": str(launch["node_rank"]),
+        **ranks(launch, meeting),
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(launch["grace_s"]) - 5)),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
         "PYTHONUNBUFFERED": "1",
@@ -117,6 +111,19 @@ def build(
     uid, gid = (user.pw_uid, user.pw_gid) if user else (None, None)
     cwd = str(working_directory(launch, work))
     return ExecSpec(argv, env, cwd, uid, gid, contract.preempt_signal, memory_bytes)
+
+
+def ranks(launch: Launch, meeting: Meeting) -> dict[str, str]:
+    """What a rank of ``torch.distributed`` reads: where all meet, how many they are, and which it is; one a node."""
+    return {
+        "MASTER_ADDR": meeting["address"],
+        "MASTER_PORT": str(meeting["port"]),
+        "WORLD_SIZE": str(launch["node_count"]),
+        "RANK": str(launch["node_rank"]),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "NODE_RANK": str(launch["node_rank"]),
+    }
 
 
 def job_document(launch: Launch) -> dict[str, Any]:

@@ -187,7 +187,11 @@ class Loop:
         if boots != self.boots:  # simulated: the script has rebooted the node, and nothing of a job has survived
             self.inventory = self.devices.inventory()
             self.checkup.look_anew([gpu["uuid"] for gpu in self.inventory])
-        alive = [{**a, "pid_alive": a["pid_alive"] and boots == self.boots} for a in command.attempts]
+        alive = [
+            {**a, "pid_alive": a["pid_alive"] and boots == self.boots,
+             "runs": boots == self.boots and self.processes.runs(Ref(a["attempt"], a["epoch"]))}
+            for a in command.attempts
+        ]  # fmt: skip
         gpus = [dict(gpu) for gpu in self.inventory]
         bandwidth = self.settings.bandwidth
         body = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from workers.agent import messages as m
@@ -42,23 +42,19 @@ class Machine:
     """The state of one node's agent. ``deadline`` is the lease an agent before this one left (0: none).
 
     ``sees_gpus``: somebody carries out :class:`LookAtGpus`, so that a job's GPUs are seen free before its end is told.
-    ``outage_grace_s``: refusals pause the fence no longer than that, whatever the server says; None: as it says.
+    ``outage_grace_s``: refusals pause the fence no longer than that, whatever the server says.
     """
 
     def __init__(
         self, *, timings: Timings, deadline: float, found: Iterable[Held] = (), sees_gpus: bool = False,
-        outage_grace_s: float | None = None,
+        outage_grace_s: float = math.inf,
     ) -> None:  # fmt: skip
-        self.outage_grace_s = math.inf if outage_grace_s is None else outage_grace_s
-        self.timings = self._own(timings)
+        self.timings = timings
         self.sees_gpus = sees_gpus
-        self.clock = FenceClock(deadline)
+        self.clock = FenceClock(deadline, most_s=outage_grace_s)
         self.attempts: dict[Ref, Held] = {held.ref: held for held in found}
         self.refusals = Refusals()
-        self.registered = False
-        self.draining = False
-        self.left = False
-        self.told_draining = False
+        self.registered = self.draining = self.left = self.told_draining = False
         self.leave_at = math.inf
         self.flight: Flight | None = None
         self.seq = 0
@@ -201,17 +197,13 @@ class Machine:
     def _lease(self) -> m.WriteLease:
         return m.WriteLease(self.clock.deadline, self.timings.kill_s)
 
-    def _own(self, timings: Timings) -> Timings:
-        """The server's timings within the limits of this node's settings."""
-        return replace(timings, outage_grace_s=min(timings.outage_grace_s, self.outage_grace_s))
-
     def _register_done(self, event: m.RegisterDone, now: float) -> list[m.Command]:
         self.flight = None
         self.try_at = now + self.timings.retry_s  # kept when the reply turns out to be nonsense
         reply = event.reply
         said = dict(reply)
         names = [name for name in Timings.__dataclass_fields__ if name in said]
-        self.timings = self._own(Timings(**{name: float(str(said[name])) for name in names}))
+        self.timings = Timings(**{name: float(str(said[name])) for name in names})
         self.registered = True
         self.clock = self.clock.acknowledged(event.sent_at, self.timings)
         self.try_at = -math.inf

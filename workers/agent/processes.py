@@ -18,6 +18,7 @@ from workers.agent.launch import PACKAGE_ROOT
 from workers.agent.messages import StopAsked
 from workers.agent.outcome import Exit
 from workers.agent.phase import Phase
+from workers.agent.proctable import read_proc
 from workers.agent.pulse import Pulse, end
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, lock, read_json, ring, write_json
 from workers.agent.tail import read_facts
@@ -118,6 +119,14 @@ class Processes:
         if known is None or known.get("boot_id") != self.boot:
             return None
         return int(known["pid"]), float(known["at"])
+
+    def runs(self, ref: Ref) -> bool:
+        """Whether the leader was started in this boot and lives, whatever the keeper has written down."""
+        known = read_json(self.state.of(ref) / "pid.json")
+        if known is None or known.get("boot_id") != self.boot:
+            return False
+        leader = read_proc(int(known["pid"]))
+        return leader is not None and leader.start == known["start"]
 
     def ended(self, ref: Ref) -> Exit | None:
         """How the job ended, once every process of it is gone (or could not be made to go)."""

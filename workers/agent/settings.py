@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ class Settings:
     job_disk_bytes: int = 500 * 2**30
     cgroup: str = AUTO
     job_memory_bytes: int = 0
-    outage_grace_s: float | None = None
+    outage_grace_s: float = math.inf  # as long as the server says
 
     def token(self) -> str:
         """The node's token from its file; raises :class:`BadSettings` when there is none."""

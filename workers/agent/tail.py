@@ -19,6 +19,7 @@ LINES_PER_S = 100.0
 EVENTS_BYTES = 64 * 2**20
 READ_BYTES = 2**20
 CHUNK_BYTES = 128 * 1024
+GAP_BYTES = 96  # at most so long is the line that stands for what is left out
 EVENT_TYPES = ("progress", "metric", "checkpoint", "artifact", "error", "yield", "done")
 
 
@@ -204,7 +205,7 @@ def _decoder() -> codecs.IncrementalDecoder:
 
 @dataclass(slots=True)
 class LogTail:
-    """A log as the server gets it: valid UTF-8, at most about ``cap`` bytes of it.
+    """A log as the server gets it: valid UTF-8, at most ``cap`` bytes of it, or little more if half of it is none.
 
     Offsets count bytes of that clean text, which depends on the file alone, so a restarted agent (or a server that
     has less or more than we thought) can go on at any of them. Of a longer log the first and the last half are kept
@@ -217,7 +218,6 @@ class LogTail:
     base: int = 0
     buffer: bytes = b""
     head_left: int = field(init=False)
-    tail_begun: bool = False
     closed: bool = False
     decoder: codecs.IncrementalDecoder = field(default_factory=_decoder)
 
@@ -267,20 +267,30 @@ class LogTail:
                 self._append(b"", last=True)
                 self.closed = True
             return
-        if not final:
-            return
-        if not self.tail_begun:
-            self.tail_begun = True
-            start = max(self.raw_at, size - self.cap // 2)
-            if start > self.raw_at:
-                words = f"\n[... {start - self.raw_at} bytes of log left out: log_bytes is {self.cap} ...]\n"
-                self.decoder.reset()
-                self.buffer += words.encode()
-                self.raw_at = start
-        self._append(self._read(READ_BYTES), last=False)
-        if self.raw_at >= size:
-            self._append(b"", last=True)
-            self.closed = True
+        if final and not self.closed:
+            self._end(size)
+
+    def _end(self, size: int) -> None:
+        """The rest of the ended log is in the buffer: all of it, or after the gap's line as much of its end as there is
+        room for."""
+        room = self.cap - self.base - len(self.buffer)
+        gap = max(0, size - room - self.raw_at)
+        if gap:  # at most so much of the end is text within the room
+            self.decoder.reset()
+            self.raw_at += gap
+        begun = len(self.buffer)
+        while self.raw_at < size and (block := self._read(READ_BYTES)):
+            self._append(block, last=False)
+        self._append(b"", last=True)
+        end = self.buffer[begun:]
+        if gap or len(end) > room:
+            kept = max(0, room - GAP_BYTES)
+            lost = len(end) - kept
+            while lost < len(end) and (end[lost] & 0xC0) == 0x80:  # not in the middle of a character
+                lost += 1
+            words = f"\n[... {gap + lost} bytes of log left out: log_bytes is {self.cap} ...]\n".encode()
+            self.buffer = self.buffer[:begun] + words + end[lost:]
+        self.closed = True
 
     def _read(self, most: int) -> bytes:
         try:

@@ -22,6 +22,7 @@ from scheduling.store.commit.nodes import lose
 from scheduling.store.commit.parts import end_part
 from scheduling.store.commit.transitions import lock_job, step
 from scheduling.store.load_policy import billing_weights
+from scheduling.store.load_pool import silence
 from scheduling.store.node_names import named
 
 TOO_LATE = "start_by has passed"
@@ -77,9 +78,11 @@ def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
 @transaction.atomic
 def _take_back(taken: Reclaim, applied: Applied, *, now: datetime, actor: str, policy: Policy) -> None:
     """The parts on the named nodes have ended LOST, and with the last one the attempt; its other nodes will stop."""
+    confirmed = taken.cause == "node_lost" and silence(now, lease_s=policy.lease_s)[1]
+    gone = "; an operator has confirmed that it is gone" if confirmed else ""
     for node in taken.nodes:
         messages = {
-            "node_lost": f"{named(node)} has not been heard of for its lease; its work is taken back",
+            "node_lost": f"{named(node)} has not been heard of for its lease{gone}; its work is taken back",
             "claim_expired": f"{named(node)} did not take the work in time",
             "ready_expired": f"{named(node)} was not ready to start in time",
         }

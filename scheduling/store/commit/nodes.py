@@ -13,7 +13,7 @@ from django.db.models import F
 from scheduling.core.lifecycle import NodeEvent, NodeState, advance_node
 from scheduling.core.policy import Policy
 from scheduling.core.words import duration_in_words, gpus_in_words
-from scheduling.models import AttemptNode, Node, NodeLive
+from scheduling.models import AttemptNode, Event, Node, NodeLive
 from scheduling.store import journal
 from scheduling.store.commit import drains
 from scheduling.store.commit.attempts import End
@@ -93,19 +93,22 @@ def _reconcile(
         elif part.claimed_at is not None:
             how = End("LOST", error=f"{named(node.name)} came back without it", why="lost", data={"cause": "not_held"})
             end_part(attempt.pk, attempt.epoch, node.name, how, now=now, actor=f"node {node.name}", policy=policy)
-    _tell_of_those_that_ran_on(node, {one: epoch for one, epoch in alive.items() if one not in adopt}, now)
+    run = {str(h["attempt"]): int(h["epoch"]) for h in held if h.get("runs") and str(h["attempt"]) not in adopt}
+    _tell_of_those_that_ran_on(node, run, now)
     return adopt, [str(h["attempt"]) for h in held if str(h["attempt"]) not in adopt]
 
 
-def _tell_of_those_that_ran_on(node: Node, alive: Mapping[str, int], now: datetime) -> None:
-    """Each of these attempts that had ended LOST on the node, which did not know: it runs there until now."""
-    if not alive:
+def _tell_of_those_that_ran_on(node: Node, run: Mapping[str, int], now: datetime) -> None:
+    """Each of these attempts that had ended LOST on the node, which did not know: it runs there until now. Once: a node
+    whose registration is not answered registers again."""
+    if not run:
         return
+    told = set(Event.objects.filter(type="ran_on", node=node.name).values_list("attempt", flat=True))
     lost = AttemptNode.objects.filter(node=node, outcome="LOST").select_related("attempt__job__project")
     notes = []
     for part in lost.order_by("-ended_at")[:LATELY_LOST]:
         attempt, job = part.attempt, part.attempt.job
-        if part.ended_at is None or alive.get(str(attempt.pk)) != attempt.epoch:
+        if part.ended_at is None or run.get(str(attempt.pk)) != attempt.epoch or attempt.pk in told:
             continue
         ran_on_s = max(0, round((now - part.ended_at).total_seconds()))
         words = (

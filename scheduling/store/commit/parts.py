@@ -17,7 +17,7 @@ from scheduling.core.policy import Policy
 from scheduling.core.words import instant_in_words
 from scheduling.models import Artifact, Attempt, AttemptNode, Event, Job
 from scheduling.store import journal
-from scheduling.store.clock import to_ms
+from scheduling.store.clock import past_in_words, to_ms
 from scheduling.store.commit import resuming
 from scheduling.store.commit.attempts import End, ask_to_stop, end, got_on
 from scheduling.store.commit.transitions import lock_job, step
@@ -155,7 +155,8 @@ def end_part(
     if len(parts) > 1:
         words = f": {how.error}" if how.error else ""
         data = {"rank": part.rank, "outcome": how.outcome, "exit_code": how.exit_code, "why": how.why}
-        journal.write([_note(part, "part_ended", f"{node} has ended its part: {how.outcome}{words}", data)], now)
+        ended = f"the part on {node} is lost" if how.outcome == "LOST" else f"{node} has ended its part: {how.outcome}"
+        journal.write([_note(part, "part_ended", f"{ended}{words}", data)], now)
     return settle(job, how, parts, now=now, actor=actor, policy=policy)
 
 
@@ -288,7 +289,7 @@ def stopping(part: AttemptNode, why: str, *, asked_at: datetime, had_s: float, n
         return
     until = asked_at + timedelta(seconds=had_s)
     words = (
-        f"{named(part.node.name)} asked it at {instant_in_words(to_ms(asked_at))} to save and stop, as "
+        f"{named(part.node.name)} asked it at {past_in_words(asked_at)} to save and stop, as "
         f"{OF_A_NODE[why]}; it has until {instant_in_words(to_ms(until))}"
     )
     data = {"cause": why, "by": "node", "asked_at": asked_at.isoformat(), "until": until.isoformat()}

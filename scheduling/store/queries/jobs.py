@@ -23,13 +23,13 @@ from scheduling.models import (
 )
 from scheduling.models.jobs import LIVE
 from scheduling.store import journal
-from scheduling.store.clock import now as the_present
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
 from scheduling.store.queries.lost import lost_in, resumes_from
 from scheduling.store.queries.outputs import LARGE, outputs, told
+from scheduling.store.queries.progress import progress_of
 from scheduling.store.queries.shapes import class_name
-from scheduling.store.queries.silence import Silence, silences
+from scheduling.store.queries.silence import Silence
 from scheduling.store.queries.spans import spans
 from scheduling.store.queries.starting import starting
 from scheduling.store.queries.unheard import unheard
@@ -107,7 +107,7 @@ def as_dict(
         for attempt in attempts
         for a in attempt.allocations.all()
     )
-    not_heard = _unheard(job, last, silent, now)
+    not_heard = unheard(job, last, silent, now)
     score = scores_of(job, holds)
     return {
         "id": str(job.pk),
@@ -136,7 +136,7 @@ def as_dict(
         "replaces": _id_of(in_place_of(job)),
         "replaced_by": _id_of(replaced_by(job)),
         "attempt": job.attempt_number,
-        "progress": _progress(job, heard=not_heard is None),
+        "progress": progress_of(job, heard=not_heard is None),
         "starting": starting(job, last),
         "transfer": under_way(list(last.nodes.all()), now) if last else None,
         "reasons": [*_reasons(job, last, holds), *([not_heard] if not_heard else [])],
@@ -203,30 +203,6 @@ def _gpu(a: Allocation) -> dict[str, Any]:
         "model": a.gpu.model,
         "nvlink_group_id": a.gpu.nvlink_group_id,
         "rack_id": a.gpu.node.rack_id,
-    }
-
-
-def _unheard(
-    job: Job, last: Attempt | None, silent: Mapping[str, Silence] | None, at: datetime | None
-) -> dict[str, Any] | None:
-    if last is None or job.state not in LIVE:
-        return None
-    return unheard(job, last, silences(at or the_present()) if silent is None else silent)
-
-
-def _progress(job: Job, *, heard: bool) -> dict[str, Any] | None:
-    """How far it is; at what rate and how long yet is not known while a node of it is not heard of."""
-    if not job.progress_total:
-        return None
-    left = max(0, job.progress_total - job.progress_step)
-    rate = job.progress_rate if heard else None
-    eta = round(left / rate, 1) if rate and job.state == JobState.RUNNING else None
-    return {
-        "step": job.progress_step,
-        "total": job.progress_total,
-        "unit": job.progress_unit,
-        "rate": rate,
-        "eta_s": eta,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from scheduling.core.aftermath import Ended, aftermath
@@ -10,18 +11,25 @@ from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.words import MAX_NAMED, agree, instant_in_words
 from scheduling.models import Attempt, Job
-from scheduling.store.clock import past_in_words
-from scheduling.store.queries.silence import Silence
+from scheduling.models.jobs import LIVE
+from scheduling.store.clock import now, past_in_words
+from scheduling.store.queries.silence import Silence, silences
 
 UNHEARD = "UNHEARD"
 
 
-def unheard(job: Job, attempt: Attempt, silent: Mapping[str, Silence]) -> dict[str, Any] | None:
+def unheard(
+    job: Job, attempt: Attempt | None, silent: Mapping[str, Silence] | None = None, at: datetime | None = None
+) -> dict[str, Any] | None:
     """A reason like those of jobs that wait: code UNHEARD, which nodes of a live job are silent, since when, and what
     follows when; None while all are heard of.
 
-    ``attempt`` is the job's newest, with its parts; ``job`` has its checkpoint.
+    ``attempt`` is the job's newest, with its parts; ``job`` has its checkpoint. ``silent``: the nodes that are silent,
+    if that is known; else they are looked up as of ``at``, or of now.
     """
+    if attempt is None or job.state not in LIVE:
+        return None
+    silent = silences(at or now()) if silent is None else silent
     parts = attempt.nodes.all()
     quiet = [part.node.name for part in parts if part.ended_at is None and part.node.name in silent]
     if not quiet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> No
 
 
 def test_for_how_long_refusals_pause_the_fence_is_what_the_server_says_unless_it_is_set() -> None:
-    assert loaded().outage_grace_s is None
+    assert loaded().outage_grace_s == math.inf
     assert loaded(env={"EMEP_OUTAGE_GRACE_S": "0"}).outage_grace_s == 0.0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workers.agent.tail import CHUNK_BYTES, EventsTail, LogTail, read_facts
+from workers.agent.tail import CHUNK_BYTES, EventsTail, LogTail, clean_text, read_facts
 
 
 def written(tmp_path: Path, *events: Any) -> Path:
@@ -198,9 +198,34 @@ def test_chunks_are_bounded_and_never_cut_a_character(tmp_path: Path) -> None:
 
 
 def test_of_a_huge_log_the_head_and_the_tail_are_kept_with_a_line_between(tmp_path: Path) -> None:
-    (tmp_path / "stdout").write_bytes(b"H" * 500 + b"m" * 3_000_000 + b"T" * 500)
+    (tmp_path / "stdout").write_bytes(b"H" * 500 + b"m" * 3_000_000 + b"T" * 404)
     text = whole(LogTail(tmp_path / "stdout", 1000))
-    assert text == "H" * 500 + "\n[... 3000000 bytes of log left out: log_bytes is 1000 ...]\n" + "T" * 500
+    assert text == "H" * 500 + "\n[... 3000000 bytes of log left out: log_bytes is 1000 ...]\n" + "T" * 404
+
+
+@pytest.mark.parametrize("size", [999, 1000, 1001, 1095, 1096, 1500, 4_000_000])
+@pytest.mark.parametrize("letter", ["x", "\N{SNOWMAN}", "\0"])
+def test_a_log_is_never_more_than_its_cap_and_always_has_its_end(tmp_path: Path, size: int, letter: str) -> None:
+    last = "RuntimeError: loss is nan\n"
+    text = letter * ((size - len(last)) // len(letter.encode())) + last
+    (tmp_path / "stdout").write_bytes(b"a" * 500 + text.encode())
+    kept = whole(LogTail(tmp_path / "stdout", 1500))
+    assert len(kept.encode()) <= 1500
+    assert kept.endswith(last)
+    assert ("left out" in kept) is (len(clean_text(text).encode()) > 1000)
+
+
+def test_a_restarted_reader_of_a_huge_log_goes_on_in_its_end(tmp_path: Path) -> None:
+    (tmp_path / "stdout").write_bytes(b"H" * 500 + b"m" * 3_000_000 + b"0123456789" * 50)
+    full = whole(LogTail(tmp_path / "stdout", 1000)).encode()
+    for held in (0, 499, 500, 530, 700, len(full)):
+        log = LogTail(tmp_path / "stdout", 1000)
+        log.acknowledge(held)
+        rest = b""
+        while chunk := log.chunk(final=True):
+            rest += chunk[1].encode()
+            log.acknowledge(held + len(rest))
+        assert rest == full[held:]
 
 
 def test_the_tail_is_not_sent_while_the_job_runs(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_a_killed_agents_job_goes_on_and_the_next_agent_delivers_its_end(tmp_pat
         agent.wait()
         one.start_agent()
         until(lambda: len(server.registrations) == 2, "the second registration")
-        assert server.registrations[1]["attempts"] == [{"attempt": "a1", "epoch": 1, "pid_alive": True}]
+        assert server.registrations[1]["attempts"] == [{"attempt": "a1", "epoch": 1, "pid_alive": True, "runs": True}]
         assert not gone(pid)
         server.want("a1", "stop", "preempt")
         report = finished(server)

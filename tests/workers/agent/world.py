@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 from tests.workers.agent.server import launch_of
@@ -24,7 +25,7 @@ class World:
     """A machine with a clock of its own; remembers the last commands and how often each kind came."""
 
     def __init__(
-        self, found: list[Held] | None = None, deadline: float = 0.0, outage_grace_s: float | None = None
+        self, found: list[Held] | None = None, deadline: float = 0.0, outage_grace_s: float = math.inf
     ) -> None:
         self.machine = Machine(timings=T, deadline=deadline, found=found or [], outage_grace_s=outage_grace_s)
         self.now = 1000.0
