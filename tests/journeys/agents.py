@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -34,10 +35,12 @@ class Agent:
         return found
 
     def die(self) -> None:
-        """Everything of the node is gone at once, as when its power fails."""
+        """Everything of the node is gone at once, as when its power fails: none of it sees another one die first."""
         while left := [each for each in self.family() if not gone([each])]:
-            for each in left:
-                each.kill()
+            for deed in (psutil.Process.suspend, psutil.Process.kill):
+                for each in left:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        deed(each)
             self.process.wait()
             until(lambda left=left: gone(left), f"{self.name} is dead")
 
