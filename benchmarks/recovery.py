@@ -202,8 +202,8 @@ def running(scaled: float) -> Iterator[House]:
         database.until_ready()
         house.prepare(database, home / "prepared", NODES)
         (home / "run").mkdir()
-        up = House(home / "run", database, "emep_recovery", nodes=NODES, mounts=False, scale=scaled, throttle_s=0.0,
-                   say=lambda what: None)  # fmt: skip
+        up = House(home / "run", database, "emep_recovery", nodes=NODES, mounts=False, network=None, scale=scaled,
+                   throttle_s=0.0, say=lambda what: None)  # fmt: skip
         stack.enter_context(closing(up))
         up.start(home / "prepared")
         yield up
