@@ -29,7 +29,7 @@ from workers.agent.meeting import KeptPorts, alone
 from workers.agent.outcome import Exit, Facts
 from workers.agent.phase import ALIVE
 from workers.agent.processes import Processes, prune_cache
-from workers.agent.settings import Settings
+from workers.agent.settings import Settings, as_labels
 from workers.agent.statedir import Ref, StateDir, boot_id, boottime, open_bell, read_json, write_json
 from workers.agent.transfers import AT_ONCE, Transfers
 from workers.protocol import PROTOCOL_VERSION, Launch, Timings
@@ -201,7 +201,7 @@ class Loop:
             "network_bandwidth_gbps": float(
                 bandwidth if bandwidth is not None else self.node.get("network_bandwidth_gbps") or 0
             ),
-            "labels": {**{str(k): str(v) for k, v in (self.node.get("labels") or {}).items()}, **self.settings.labels},
+            "labels": {**as_labels(self.node.get("labels") or {}), **self.settings.labels},
             "simulated": self.devices.simulated, "left_out": self.devices.left_out(), "gpus": gpus, "attempts": alive,
         }  # fmt: skip
         timeout = self.machine.timings.retry_s

@@ -112,7 +112,7 @@ def load(options: argparse.Namespace, environment: Mapping[str, str]) -> Setting
     known = {*_NAMES, "labels", "nvlink_groups"}
     problems = [f"{name}: unknown setting in {options.config}" for name in stored if name not in known]
     problems += [f"{name}: required" for name in ("state", "server", "node", "token_file", "gpus") if name not in given]
-    given["labels"] = {str(k): str(v) for k, v in (stored.get("labels") or {}).items()} | _labels(options, problems)
+    given["labels"] = as_labels(stored.get("labels") or {}) | _labels(options, problems)
     given["nvlink_groups"] = {str(k): str(v) for k, v in (stored.get("nvlink_groups") or {}).items()}
     _check(given, problems)
     if problems:
@@ -127,6 +127,11 @@ def _read_toml(path: Path | None) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise BadSettings(f"config {path}: {problem}") from problem
+
+
+def as_labels(written: Mapping[Any, Any]) -> dict[str, str]:
+    """The labels of a file as texts: a truth value as it is written there, ``true`` or ``false``."""
+    return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in written.items()}
 
 
 def _labels(options: argparse.Namespace, problems: list[str]) -> dict[str, str]:

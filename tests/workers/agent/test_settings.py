@@ -57,6 +57,13 @@ def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> No
     )  # fmt: skip
 
 
+def test_labels_of_a_file_are_what_is_written_there(tmp_path: Path) -> None:
+    config = tmp_path / "agent.toml"
+    config.write_text('[labels]\nssd = true\nold = false\nslots = 4\nzone = "True"\n')
+    labels = loaded("--config", str(config), "--label", "ssd=yes").labels
+    assert labels == {"ssd": "yes", "old": "false", "slots": "4", "zone": "True"}
+
+
 def test_for_how_long_refusals_pause_the_fence_is_what_the_server_says_unless_it_is_set() -> None:
     assert loaded().outage_grace_s == math.inf
     assert loaded(env={"EMEP_OUTAGE_GRACE_S": "0"}).outage_grace_s == 0.0

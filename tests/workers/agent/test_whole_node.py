@@ -21,7 +21,7 @@ from workers.protocol import Timings
 
 ROOT = Path(__file__).resolve().parents[3]
 GPUS = """
-node: {rack_id: r7, network_bandwidth_gbps: 100, labels: {zone: a}}
+node: {rack_id: r7, network_bandwidth_gbps: 100, labels: {zone: a, ssd: true}}
 gpus:
   - {uuid: SIM-0, model: Simulated 80, memory: 80GiB, nvlink_group_id: g0}
   - {uuid: SIM-1, model: Simulated 80, memory: 80GiB, nvlink_group_id: g0}
@@ -168,6 +168,7 @@ def test_a_granted_job_runs_and_its_output_log_and_progress_reach_the_server(tmp
         assert server.got("progress")[-1]["step"] == 3
         assert server.got("metric")[0]["value"] == 0.5
         assert server.registrations[0]["rack_id"] == "r7"
+        assert server.registrations[0]["labels"] == {"zone": "a", "ssd": "true"}
         until(lambda: not list(one.state.attempts.iterdir()), "the wiped attempt")
 
 
