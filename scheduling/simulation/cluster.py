@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from scheduling.core.fields import shown
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.units import parse_memory
 from scheduling.core.words import agree, nodes_in_words
-from scheduling.simulation.table import Row, TableError, read_table
+from scheduling.simulation.table import Row, TableError, faults_of, refuse, rows_of
 
 UNLIMITED_MIB = 1 << 40
 MAX_GPUS_PER_NODE = 1024
@@ -92,18 +93,12 @@ def cluster_of_file(path: Path) -> Cluster:
     nodes: list[Node] = []
     gpus: list[Gpu] = []
     seen: dict[str, int] = {}
-    for row in read_table(path, COLUMNS, required=("node", "gpus")):
-        name = row.text("node")
-        if not name:
-            raise row.wrong("node", "is empty; give every node a name")
-        if name in seen:
-            raise row.wrong("node", f"names {name!r} again (first on line {seen[name]}); give every node its own name")
-        seen[name] = row.line
-        size = row.whole("gpus", least=0, most=MAX_GPUS_PER_NODE)
-        if size is None:
-            raise row.wrong("gpus", f"is empty; write a whole number from 0 to {MAX_GPUS_PER_NODE}")
-        for column in UNUSED:
-            row.number(column, least=0)
+    wrong: list[str] = []
+    for row in rows_of(path, COLUMNS, required=("node", "gpus"), wrong=wrong):
+        if faults := [*faults_of(row, CELLS), *_again(row, seen)]:
+            wrong += faults
+            continue
+        name, size = _name(row), _size(row)
         silent = [column for column in silent if not row.text(column)]
         bare += size == 0
         if len(gpus) + size > MAX_GPUS:
@@ -111,6 +106,7 @@ def cluster_of_file(path: Path) -> Cluster:
         if size > 0:
             nodes.append(Node(name, row.text("rack")))
             gpus.extend(_gpus_of_row(name, size, row))
+    refuse(wrong)
     if not gpus:
         raise TableError(f"{path.name} has no node with GPUs; put at least one in the column gpus")
     idle = [f"the column {column} of the nodes is not used: only GPUs are counted" for column in UNUSED
@@ -125,14 +121,44 @@ def says_types(pool: Pool) -> bool:
     return any(gpu.model != ANY_MODEL for gpu in pool.gpus)
 
 
-def _gpus_of_row(name: str, size: int, row: Row) -> Iterator[Gpu]:
+def _again(row: Row, seen: dict[str, int]) -> list[str]:
+    """That a node of this name was there before; it is known from now on."""
+    name = row.text("node")
+    first = seen.setdefault(name, row.line)
+    if not name or first == row.line:
+        return []
+    return [str(row.wrong("node", f"names {name!r} again (first on line {first}); give every node its own name"))]
+
+
+def _name(row: Row) -> str:
+    if not row.text("node"):
+        raise row.wrong("node", "is empty; give every node a name")
+    return row.text("node")
+
+
+def _size(row: Row) -> int:
+    size = row.whole("gpus", least=0, most=MAX_GPUS_PER_NODE)
+    if size is None:
+        raise row.wrong("gpus", f"is empty; write a whole number from 0 to {MAX_GPUS_PER_NODE}")
+    return size
+
+
+def _memory_mib(row: Row) -> int:
     memory_gb = row.number("gpu_mem_gb", most=MAX_MEM_GB)
     if memory_gb is not None and memory_gb <= 0:
         what = f"is {row.text('gpu_mem_gb')!r}; write more than 0, or leave it empty for no limit"
         raise row.wrong("gpu_mem_gb", what)
-    memory_mib = UNLIMITED_MIB if memory_gb is None else parse_memory(memory_gb)
+    return UNLIMITED_MIB if memory_gb is None else parse_memory(memory_gb)
+
+
+CELLS: tuple[Callable[[Row], object], ...] = (
+    _name, _size, _memory_mib, *(partial(Row.number, column=column, least=0) for column in UNUSED),
+)  # fmt: skip
+
+
+def _gpus_of_row(name: str, size: int, row: Row) -> Iterator[Gpu]:
     group = row.text("nvlink_group") or None
-    return _gpus(name, size, model=row.text("gpu_type") or ANY_MODEL, memory_mib=memory_mib, group=group)
+    return _gpus(name, size, model=row.text("gpu_type") or ANY_MODEL, memory_mib=_memory_mib(row), group=group)
 
 
 def _gpus(name: str, size: int, *, model: str, memory_mib: int, group: str | None) -> Iterator[Gpu]:

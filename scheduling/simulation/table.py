@@ -7,11 +7,12 @@ import gzip
 import io
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 MAX_NUMBER = 2**31 - 1
+MAX_TOLD = 20  # wrong cells
 MARKS = (";", "\t", "|")  # that other programs write instead of commas
 _GZIP = b"\x1f\x8b"
 
@@ -103,6 +104,33 @@ def read_table(
         raise TableError(f"{path.name}, line {lines.line_num}: not CSV ({unreadable}); mend this line") from unreadable
     if not found:
         raise TableError(f"{path.name} has a header and no rows; add at least one line below the header")
+
+
+def rows_of(path: Path, columns: Sequence[str], *, required: Sequence[str], wrong: list[str]) -> Iterator[Row]:
+    """The rows of :func:`read_table`, up to where the file can't be read any more, which is told in ``wrong`` after
+    what was so before."""
+    try:
+        yield from read_table(path, columns, required=required, wrong=wrong)
+    except TableError as broken:
+        wrong.append(str(broken))
+
+
+def refuse(wrong: Sequence[str]) -> None:
+    """TableError with all that is wrong, on a line each, up to ``MAX_TOLD``; nothing where nothing is."""
+    if wrong:
+        more = [f"and {len(wrong) - MAX_TOLD} more"] if len(wrong) > MAX_TOLD else []
+        raise TableError("\n".join([*wrong[:MAX_TOLD], *more]))
+
+
+def faults_of(row: Row, cells: Iterable[Callable[[Row], object]]) -> list[str]:
+    """What is wrong with each of the cells by itself."""
+    found: list[str] = []
+    for read in cells:
+        try:
+            read(row)
+        except TableError as wrong:
+            found.append(str(wrong))
+    return found
 
 
 def _text_of(path: Path) -> str:

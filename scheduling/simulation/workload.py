@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scheduling.simulation.table import Row, TableError, read_table
+from scheduling.simulation.table import Row, TableError, faults_of, refuse, rows_of
 
 COLUMNS = (
     "job_id", "submit_s", "duration_s", "gpus", "nodes", "gpus_per_node", "shape", "gpu_type", "gpu_mem_gb",
@@ -20,7 +20,6 @@ FULL_NODE = 8  # derived jobs are packed on nodes of so many GPUs
 MAX_GPUS = 1_000_000
 MAX_MEM_GB = 1_000_000
 WHOLE_GPU_MILLI = 1000
-MAX_TOLD = 20  # wrong cells
 ONE_PROJECT = "default"  # whose jobs are whose project or user nobody knows
 
 
@@ -89,11 +88,11 @@ def read_trace(path: Path) -> Trace:
     no_gpus = no_time = parts = 0
     silent = list(UNUSED)
     wrong: list[str] = []
-    for row in _rows(path, wrong):
+    for row in rows_of(path, COLUMNS, required=REQUIRED, wrong=wrong):
         try:
             job = _job(row)
         except TableError as first:
-            wrong += _wrong_cells(row) or [str(first)]
+            wrong += faults_of(row, CELLS.values()) or [str(first)]
             continue
         if job is None:
             asks = (row.whole("gpus") or 0) > 0
@@ -107,33 +106,12 @@ def read_trace(path: Path) -> Trace:
         jobs.append(job)
         silent = [column for column in silent if not row.text(column)]
         parts += (row.number("gpu_milli") or WHOLE_GPU_MILLI) < WHOLE_GPU_MILLI
-    if wrong:
-        more = [f"and {len(wrong) - MAX_TOLD} more"] if len(wrong) > MAX_TOLD else []
-        raise TableError("\n".join([*wrong[:MAX_TOLD], *more]))
+    refuse(wrong)
     if not jobs:
         raise TableError(f"{path.name} has no job with gpus and duration_s above 0; nothing could be simulated")
     jobs.sort(key=lambda job: (job.submit_ms, job.id))
     said = frozenset(UNUSED) - frozenset(silent)
     return Trace(path.name, tuple(jobs), LeftOut(no_gpus, no_time), said, parts)
-
-
-def _rows(path: Path, wrong: list[str]) -> Iterator[Row]:
-    """The rows, up to where the file can't be read any more, which is told in ``wrong`` after what was so before."""
-    try:
-        yield from read_table(path, COLUMNS, required=REQUIRED, wrong=wrong)
-    except TableError as broken:
-        wrong.append(str(broken))
-
-
-def _wrong_cells(row: Row) -> list[str]:
-    """What is wrong with each cell by itself."""
-    found: list[str] = []
-    for read in CELLS.values():
-        try:
-            read(row)
-        except TableError as wrong:
-            found.append(str(wrong))
-    return found
 
 
 def _job(row: Row) -> TraceJob | None:

@@ -122,3 +122,17 @@ def test_a_name_that_no_file_can_have_is_refused_and_not_said_back_whole(name):
     with pytest.raises(ClusterError, match=r"is neither a file nor a cluster: write GPUSxNODES") as refused:
         cluster(name)
     assert len(str(refused.value)) < 300
+
+
+def test_every_wrong_cell_of_a_file_of_nodes_is_told_at_once(tmp_path):
+    lines = ["node,gpus,gpu_mem_gb,cpus", "n1,two,80,8", ",1025,0,-1", "n1,4,80,8", "n2,4"]
+    path = tmp_path / "nodes.csv"
+    path.write_text("\n".join(lines))
+    with pytest.raises(TableError) as refused:
+        pool_of_file(path)
+    told = [line.removeprefix("nodes.csv, ") for line in str(refused.value).splitlines()]
+    assert [words.partition(":")[0] for words in told] == [
+        "line 2, column gpus", "line 3, column node", "line 3, column gpus", "line 3, column gpu_mem_gb",
+        "line 3, column cpus", "line 4, column node", "line 5",
+    ]  # fmt: skip
+    assert told[5] == "line 4, column node: names 'n1' again (first on line 2); give every node its own name"
