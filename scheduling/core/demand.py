@@ -56,6 +56,8 @@ def read_resources(
     verdict = judge(wanted, counts, pool, over_nodes=over_nodes)
     for error in verdict.errors:
         fields.refuse(error.field, error.code, error.message, error.limit)
+    if memory is None:
+        _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes)
     if wanted.max_wait_for_level_s is not None:
         _refuse_idle_patience(fields, wanted, verdict, counts, pool, over_nodes=over_nodes)
     if verdict.request is None or not counts.whole:
@@ -173,6 +175,24 @@ def _memory(fields: Fields, wanted: ResourceRequest, pool: Pool) -> int | None:
         upto = f"; at most {most}" if most else ""
         fields.refuse("gpu_memory_min", "bad_memory", f"{error}{upto} (not {shown(value)})", most)
         return None
+
+
+def _tell_memory_that_goes_with(
+    fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool
+) -> None:
+    """The limit of a memory that can't be read is the most with which the counts fit, or what is told instead."""
+    limits = {ALIASES.get(error.field, error.field): error.limit for error in fields.errors}
+    asked, fewer = counted(wanted, pool), counts.at_most(limits)
+    for size in reversed(pool.inventory.memory_sizes):
+        if judge(replace(asked, gpu_memory_min_mib=size), fewer, pool, over_nodes=over_nodes).request is not None:
+            break
+    else:
+        return
+    for place, error in enumerate(fields.errors):
+        told, fits = error.limit, as_memory(size)
+        if error.code == "bad_memory" and isinstance(told, str) and told != fits:
+            message = error.message.replace(f"at most {told}", f"at most {fits} beside the counts")
+            fields.errors[place] = replace(error, limit=fits, message=message)
 
 
 def _duration(fields: Fields, policy: Policy, queue: QueuePolicy | None) -> int | None:

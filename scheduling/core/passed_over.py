@@ -28,7 +28,7 @@ def why_these(scheduler: Scheduler, queued: Queued, victims: Sequence[Held], now
         return "", ()
     asked_ms = max((held.asked_ms for held in victims if held.preempting and held.asked_ms), default=now_ms)
     lost_gpu_s = round(sum(held.lost_ms(asked_ms) for held in victims) / 1000)
-    message = f" That costs {gpu_time_in_words(lost_gpu_s)} of work."
+    message = f" That costs {gpu_time_in_words(lost_gpu_s)} of work and of resuming."
     numbers: Numbers = (("lost_gpu_s", lost_gpu_s),)
     spared = _passed_over(scheduler, queued, victims, asked_ms)
     if not spared:

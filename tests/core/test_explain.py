@@ -301,7 +301,8 @@ def test_one_node_has_and_none_or_several_have(taken, words):
 def test_one_gpu_is_kept_for_the_job_whose_victim_saves():
     plan = decide(world(loose(1), job("1", level="Critical"), running=[live("r", "n0/0", level="Low", granted_ms=0)]))
     assert message_of(plan) == (
-        "1 GPU is kept for it; 1 running job was asked to save and leave first. That costs 2.2 GPU-minutes of work."
+        "1 GPU is kept for it; 1 running job was asked to save and leave first. That costs 2.2 GPU-minutes of work and "
+        "of resuming."
     )
 
 

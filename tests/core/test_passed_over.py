@@ -49,7 +49,8 @@ def test_the_words_say_so_too():
     scheduler = Scheduler(world(loose(4), CRITICAL, running=[D, *RESUMED]))
     scheduler.cycle(NOW)
     assert Explainer(scheduler).of("critical")[0].message == (
-        "1 GPU is kept for it; 1 running job was asked to save and leave first. That costs 0.28 GPU-hours of work. 3 "
+        "1 GPU is kept for it; 1 running job was asked to save and leave first. That costs 0.28 GPU-hours of work and "
+        "of resuming. 3 "
         "jobs of lower levels that would have cost less were passed over: they were protected, since they began to run "
         "only just before or made way often of late, the first of them until 1 Jan 1970, 00:00:55 UTC."
     )
@@ -59,7 +60,8 @@ def test_a_plan_says_it_in_its_words():
     scheduler = Scheduler(world(loose(2), running=[D, RESUMED[0]]))
     scheduler.cycle(NOW)
     assert preview(scheduler, Explainer(scheduler), CRITICAL).reasons[0].message == (
-        "1 job of lower levels is asked to save and leave for it. That costs 0.28 GPU-hours of work. 1 job of lower "
+        "1 job of lower levels is asked to save and leave for it. That costs 0.28 GPU-hours of work and of "
+        "resuming. 1 job of lower "
         "levels that would have cost less was passed over: it was protected, since it began to run only just before or "
         "made way often of late, until 1 Jan 1970, 00:00:58 UTC."
     )

@@ -162,6 +162,23 @@ def test_a_duration_that_no_queue_allows_is_told_beside_a_queue_there_is_not(sen
     assert told({"queue": "x", "max_duration": sent})[1:] == [("max_duration", code, 7 * 86_400)]
 
 
+@pytest.mark.parametrize("memory", ["banana", "0GB", "-3GB"])
+@pytest.mark.parametrize(
+    ("body", "limits"),
+    [
+        ({"gpu_count": 8}, {"gpu_memory_min": EIGHTY}),
+        ({"gpu_count": 9, "allow_span": True}, {"gpu_memory_min": FORTY}),
+        ({"gpu_count": 15, "allow_span": True}, {"gpu_count": 14, "gpu_memory_min": "22889MiB"}),
+        ({"gpu_count": None, "node_count": 2, "gpus_per_node": 4}, {"gpu_memory_min": EIGHTY}),
+        ({"gpu_count": None, "node_count": 3, "gpus_per_node": 4}, {"gpu_memory_min": FORTY}),
+    ],
+)
+def test_a_memory_that_can_not_be_read_is_told_the_most_with_which_the_counts_fit(body, limits, memory):
+    sent = {**body, "gpu_memory_min": memory}
+    assert {field: limit for field, _, limit in told(sent)} == limits
+    accepted({**sent, **limits}, the_pool=MIXED)
+
+
 # ---------------------------------------------------------------- of every refusal
 
 
