@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection, connections
+from django.db import connections
 from django.test import AsyncClient
 
 from scheduling.services import jobs as service
 from scheduling.services import now, pool
 from tests import builders as b
 from tests.api.calls import ROOT, World, problem, token, world
+from tests.elsewhere import elsewhere
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SOON = 5.0
@@ -36,20 +37,6 @@ async def nobody_waits_afterwards() -> AsyncIterator[None]:
 async def asked(secret: str, path: str) -> Any:
     """The response to a GET, through the async handler."""
     return await AsyncClient().get(f"{ROOT}/{path}", headers={"Authorization": f"Bearer {secret}"})
-
-
-def elsewhere(do: Callable[[], Any]) -> threading.Thread:
-    """Do it in a thread with its own connection, as another process would."""
-
-    def run() -> None:
-        try:
-            do()
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
 
 
 async def while_waiting(secret: str, path: str, do: Callable[[], Any]) -> tuple[Any, float]:

@@ -102,12 +102,17 @@ def test_an_unreadable_text_hides_nothing_of_what_stands_beside_it() -> None:
     ]  # fmt: skip
 
 
-@pytest.fixture
-def alice() -> Any:
+def with_deep_models() -> Any:
+    """Alice, with two models of three layers."""
     lab = b.lab()
     for seed, name in enumerate(("deep-a", "deep-b")):
         b.model(lab.who["alice"], name, seed, shapes=LAYERS)
     return lab.who["alice"]
+
+
+@pytest.fixture
+def alice() -> Any:
+    return with_deep_models()
 
 
 def body(recipe: Any, **params: Any) -> dict[str, Any]:

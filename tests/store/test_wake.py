@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 from django.db import connection, transaction
@@ -11,6 +10,7 @@ from django.db import connection, transaction
 from scheduling.store import journal
 from scheduling.store.wake import Waiter
 from tests import builders as b
+from tests.elsewhere import elsewhere
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -21,23 +21,9 @@ def write(name: str) -> None:
     journal.write([journal.Note("told", "queue", name)], b.NOON)
 
 
-def by_another(act: Callable[[], None]) -> threading.Thread:
-    """``act`` in a thread of its own, with a connection of its own."""
-
-    def acting() -> None:
-        try:
-            act()
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=acting)
-    thread.start()
-    return thread
-
-
 def test_what_is_committed_before_the_first_wait_is_told():
     waiter = Waiter()
-    by_another(lambda: write("early")).join()
+    elsewhere(lambda: write("early")).join()
     assert waiter.wait(SOON_S)
     assert not waiter.wait(0)
 
@@ -45,7 +31,7 @@ def test_what_is_committed_before_the_first_wait_is_told():
 def test_what_is_committed_while_it_waits_is_told_at_once():
     waiter = Waiter()
     assert not waiter.wait(0)
-    writing = by_another(lambda: write("now"))
+    writing = elsewhere(lambda: write("now"))
     assert waiter.wait(SOON_S)
     writing.join()
 
@@ -66,9 +52,9 @@ def test_a_row_with_a_lower_number_that_is_committed_later_is_told():
             numbered.set()
             assert connection.vendor == "sqlite" or go.wait(SOON_S)  # SQLite has one writer at a time
 
-    writing = by_another(slow)
+    writing = elsewhere(slow)
     assert numbered.wait(SOON_S)
-    by_another(lambda: write("quick")).join()
+    elsewhere(lambda: write("quick")).join()
     assert waiter.wait(SOON_S)
     while waiter.wait(0):
         pass  # all that has been told so far
@@ -80,7 +66,7 @@ def test_a_row_with_a_lower_number_that_is_committed_later_is_told():
 def test_a_connection_that_is_replaced_listens_again():
     waiter = Waiter()
     connection.close()
-    by_another(lambda: write("meanwhile")).join()
+    elsewhere(lambda: write("meanwhile")).join()
     assert waiter.wait(SOON_S)
-    by_another(lambda: write("later")).join()
+    elsewhere(lambda: write("later")).join()
     assert waiter.wait(SOON_S)

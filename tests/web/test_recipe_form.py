@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from scheduling.models import Job
 from scheduling.services import jobs, recipes
 from tests import builders as b
-from tests.services.test_recipes import LAYERS, TEXT, deep
+from tests.services.test_recipes import LAYERS, TEXT, deep, with_deep_models
 from tests.web.pages import beside, browser, form, text
 from tests.web.test_asked_rows import rows
 
@@ -21,10 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def alice() -> Any:
-    lab = b.lab()
-    for seed, name in enumerate(("deep-a", "deep-b")):
-        b.model(lab.who["alice"], name, seed, shapes=LAYERS)
-    return lab.who["alice"]
+    return with_deep_models()
 
 
 def typed(recipe: str = "", **kw: Any) -> dict[str, Any]:
