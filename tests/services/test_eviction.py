@@ -98,6 +98,14 @@ def test_a_job_is_told_when_its_gpus_are_kept_for_it_no_more():
     ]
 
 
+def test_a_job_that_is_held_while_its_victim_leaves_is_told_that_and_no_other_cause():
+    world = World()
+    job = world.evicted()
+    jobs.hold(job, world.who["alice"], b.later(101))
+    world.tick(102)
+    assert messages(job, "nomination_ended") == ["what was kept for it is kept no more: it is held"]
+
+
 def test_the_victim_goes_back_to_its_place_and_the_preemptor_starts_on_what_was_kept_for_it():
     world = World()
     before = Job.objects.get(pk=world.victim.job)
@@ -337,6 +345,9 @@ def test_the_third_eviction_of_one_job_by_another_from_the_same_gpus_within_an_h
         "1 job was to evict the same job from the same GPUs a third time within an hour and may evict nobody for an "
         "hour: look at why it does not stay on them.",
     )  # fmt: skip
+    Job.objects.filter(pk=job).update(state=JobState.CANCELLED, outcome="CANCELLED", ended_at=b.later(304))
+    world.tick(305)
+    assert SchedulerState.objects.get().alarms == []
 
 
 # What saving and resuming cost

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from scheduling.core.lifecycle import JobState
 from scheduling.core.plan import Plan
 from scheduling.models import Job, Nomination
 from scheduling.store import journal
@@ -35,6 +36,7 @@ def _waiting(ids: Collection[UUID]) -> list[Job]:
 
 def _note(job: Job, *, over: bool, actor: str) -> journal.Note:
     why = "its time is over" if over else "a GPU or a node of it takes no work now, or who has it does not leave"
+    then = f"{why}; it waits anew at its place" if job.state == JobState.QUEUED else f"it is {job.state.lower()}"
     return journal.Note(
         ENDED,
         "job",
@@ -42,5 +44,5 @@ def _note(job: Job, *, over: bool, actor: str) -> journal.Note:
         actor=actor,
         version=job.version,
         project=job.project.name if job.project else "",
-        message=f"what was kept for it is kept no more: {why}; it waits anew at its place",
+        message=f"what was kept for it is kept no more: {then}",
     )
