@@ -155,6 +155,7 @@ def test_a_new_keeper_ends_what_is_in_the_groups_of_the_dead_one(tmp_path: Path)
         kept.lay(REF, [sys.executable, "-c", ESCAPED + FOREVER, str(kept.group().procs)])
         kept.processes.start(REF)
         daemon = kept.daemon()
+        until(lambda: kept.processes.born(REF), "the job on record")  # else the next keeper starts it again
         kept.keeper.kill()
         kept.keeper.wait()
         kept.keeper = kept.spawn()
