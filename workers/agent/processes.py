@@ -115,18 +115,19 @@ class Processes:
 
     def born(self, ref: Ref) -> tuple[int, float] | None:
         """``(pid, boot-clock time)`` of the leader, once it was started in this boot."""
+        known = self._born(ref)
+        return None if known is None else (int(known["pid"]), float(known["at"]))
+
+    def _born(self, ref: Ref) -> dict[str, Any] | None:
+        """What the keeper wrote down of a leader that was started in this boot."""
         known = read_json(self.state.of(ref) / "pid.json")
-        if known is None or known.get("boot_id") != self.boot:
-            return None
-        return int(known["pid"]), float(known["at"])
+        return known if known is not None and known.get("boot_id") == self.boot else None
 
     def runs(self, ref: Ref) -> bool:
         """Whether the leader was started in this boot and lives, whatever the keeper has written down."""
-        known = read_json(self.state.of(ref) / "pid.json")
-        if known is None or known.get("boot_id") != self.boot:
-            return False
-        leader = read_proc(int(known["pid"]))
-        return leader is not None and leader.start == known["start"]
+        known = self._born(ref)
+        leader = None if known is None else read_proc(int(known["pid"]))
+        return known is not None and leader is not None and leader.start == known["start"]
 
     def ended(self, ref: Ref) -> Exit | None:
         """How the job ended, once every process of it is gone (or could not be made to go)."""

@@ -273,7 +273,7 @@ class LogTail:
     def _end(self, size: int) -> None:
         """The rest of the ended log is in the buffer: all of it, or after the gap's line as much of its end as there is
         room for."""
-        room = self.cap - self.base - len(self.buffer)
+        room = max(0, self.cap - self.base - len(self.buffer))
         gap = max(0, size - room - self.raw_at)
         if gap:  # at most so much of the end is text within the room
             self.decoder.reset()

@@ -215,6 +215,12 @@ def test_a_log_is_never_more_than_its_cap_and_always_has_its_end(tmp_path: Path,
     assert ("left out" in kept) is (len(clean_text(text).encode()) > 1000)
 
 
+def test_of_a_log_whose_first_half_takes_all_the_room_it_is_told_how_much_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "stdout").write_bytes(b"\xff" * 500 + b"m" * 3000)  # three bytes of text for each that is none
+    text = whole(LogTail(tmp_path / "stdout", 1000))
+    assert text == "\N{REPLACEMENT CHARACTER}" * 500 + "\n[... 3000 bytes of log left out: log_bytes is 1000 ...]\n"
+
+
 def test_a_restarted_reader_of_a_huge_log_goes_on_in_its_end(tmp_path: Path) -> None:
     (tmp_path / "stdout").write_bytes(b"H" * 500 + b"m" * 3_000_000 + b"0123456789" * 50)
     full = whole(LogTail(tmp_path / "stdout", 1000)).encode()
