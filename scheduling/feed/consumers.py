@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections import deque
-from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -15,7 +14,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from scheduling.feed import messages as m
 from scheduling.feed import snapshots
-from scheduling.feed.tail import TAILER, Batch, Mailbox
+from scheduling.feed.tail import READY_S, TAILER, Batch, Mailbox
 from scheduling.store.queries.access import Actor, actor_by_id
 
 ANONYMOUS = 4401
@@ -26,15 +25,40 @@ RECHECK_S = 30.0
 WINDOW = 8
 
 
+class _Unheard(Exception):
+    """What was said does not reach the page any more."""
+
+
 class FeedConsumer(AsyncWebsocketConsumer):
     """``/ws/feed/?since=<seq>`` of one signed-in person. The origin is checked before it gets here."""
 
     actor: Actor
     recheck_s = RECHECK_S
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """The socket from its opening to its end: of what hears the page and what tells it, neither goes on without
+        the other, and nothing is left behind, however it ends."""
+        self.mailbox = Mailbox(asyncio.get_running_loop())
+        self.pump: asyncio.Task[None] | None = None
+
+        async def say(message: Any) -> None:
+            try:
+                await send(message)
+            except Exception as lost:
+                raise _Unheard from lost
+
+        try:
+            async with asyncio.TaskGroup() as self.tasks:
+                await super().__call__(scope, receive, say)
+                if self.pump is not None:
+                    self.pump.cancel()
+        except* _Unheard:  # the page has left while it was being told
+            pass
+        finally:
+            TAILER.leave(self.mailbox)
+
     async def connect(self) -> None:
         """The socket is open, or closed with 4401 when nobody is signed in."""
-        self.pump: asyncio.Task[None] | None = None
         user = self.scope.get("user")
         actor = await self._who(user.pk) if user is not None and user.is_authenticated else None
         if actor is None:
@@ -47,19 +71,9 @@ class FeedConsumer(AsyncWebsocketConsumer):
         self.unacked: deque[int] | None = None
         self.behind = False
         self.spoke: deque[float] = deque(maxlen=m.MAX_A_SECOND)
-        self.mailbox = Mailbox(asyncio.get_running_loop())
         await self.accept()
-        await asyncio.to_thread(TAILER.join, self.mailbox)
-        self.pump = asyncio.create_task(self._pump())
-
-    async def disconnect(self, code: int) -> None:
-        """Nothing of the socket is left behind."""
-        if self.pump is None:
-            return
-        TAILER.leave(self.mailbox)
-        self.pump.cancel()
-        with suppress(asyncio.CancelledError):
-            await self.pump
+        await asyncio.to_thread(TAILER.join(self.mailbox).wait, READY_S)
+        self.pump = self.tasks.create_task(self._pump())
 
     async def _shut(self, code: int) -> None:
         """The socket closes from this side, and nothing more is read for it."""

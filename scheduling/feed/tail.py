@@ -103,8 +103,8 @@ class Tailer:
         self._stop = threading.Event()
         self._reading = threading.Event()
 
-    def join(self, mailbox: Mailbox) -> None:
-        """The mailbox gets every batch from now on: what is read after this call misses nothing."""
+    def join(self, mailbox: Mailbox) -> threading.Event:
+        """The mailbox gets every batch from when the returned event is set: what is read after that misses nothing."""
         with self._guard:
             self._mailboxes.add(mailbox)
             if self._thread is None:
@@ -112,8 +112,7 @@ class Tailer:
                 parts = (self, self._stop, self._reading)
                 self._thread = threading.Thread(target=_follow, args=parts, name="feed", daemon=True)
                 self._thread.start()
-            reading = self._reading
-        reading.wait(READY_S)
+            return self._reading
 
     def leave(self, mailbox: Mailbox) -> None:
         """The mailbox gets nothing more; the thread ends with its last listener."""
