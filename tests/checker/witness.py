@@ -36,9 +36,11 @@ class Witness:
             os.close(descriptor)
 
     def _watch(self) -> None:
-        while not self._done.is_set():
+        over = False
+        while not over:
+            over = self._done.is_set()  # then one look more: who died before counts, however lately
             self._meet()
-            ready, _, _ = select.select([self._bell, *self._living], [], [])
+            ready, _, _ = select.select([self._bell, *self._living], [], [], 0 if over else None)
             for descriptor in ready:
                 if descriptor == self._bell:
                     os.read(self._bell, 4096)

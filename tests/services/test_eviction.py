@@ -7,12 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.core.lifecycle import JobState
-from scheduling.core.plan import Nominate, Preempt
 from scheduling.models import Attempt, Balance, Event, Gpu, Job, LostWork, Nomination, SchedulerState
 from scheduling.services import artifact_files, jobs, pool, tick
 from scheduling.store import load, measured
-from scheduling.store.clock import to_ms
 from scheduling.store.commit import balances, evictions
 from scheduling.store.queries import share
 from scheduling.web import share_words
@@ -303,51 +300,6 @@ def test_balances_counted_anew_know_what_was_given_back():
     world.evicted()
     world.leaves(130, checkpoint=world.saves(129), step=7)
     assert balances.rebuild(b.later(131)) == 0
-
-
-# Loops
-
-
-def again(world: World, seconds: float) -> None:
-    """The victim, which has the GPUs again, is evicted by the same job as before, which waits again."""
-    job = Job.objects.exclude(pk=world.victim.job).get()
-    nomination = Nominate(str(job.pk), tuple(world.victim.gpus), to_ms(b.later(seconds + 150)))
-    victim = Preempt(world.victim.attempt, world.victim.job, world.victim.epoch, str(job.pk), 120.0)
-    evictions.evict(nomination, [victim], now=b.later(seconds), actor="test")
-
-
-def test_the_third_eviction_of_one_job_by_another_from_the_same_gpus_within_an_hour_is_refused_with_an_alarm():
-    world = World(gpu_count=4)
-    job = world.critical(100, gpu_count=4)
-    for round_ in range(3):
-        again(world, 100 + 100 * round_)
-        if round_ < 2:
-            assert state(world.victim.job) == "PREEMPTING"
-            world.leaves(150 + 100 * round_)
-            Nomination.objects.all().delete()
-            Job.objects.filter(pk=job).update(state=JobState.HELD)
-            world.tick(151 + 100 * round_)
-            attempt = Attempt.objects.get(job_id=world.victim.job, ended_at__isnull=True)
-            world.victim = replace(world.victim, attempt=str(attempt.pk), epoch=attempt.epoch)
-            pool.claim("n1", world.victim.attempt, attempt.epoch, b.later(152 + 100 * round_))
-            started = {"type": "started", "attempt": world.victim.attempt, "epoch": attempt.epoch, "pid": 1}
-            b.beat("n1", now=b.later(152 + 100 * round_), reports=[started])
-            Job.objects.filter(pk=job).update(state=JobState.QUEUED)
-    assert state(world.victim.job) == "RUNNING"
-    assert Job.objects.get(pk=job).no_evict_until == b.later(300 + 3600)
-    assert messages(job, "eviction_loop") == [
-        "it was to evict the same job from the same GPUs a third time within an hour: for an hour it evicts nobody"
-    ]
-    world.tick(303)
-    (alarm,) = SchedulerState.objects.get().alarms
-    assert (state(world.victim.job), alarm["code"], alarm["message"]) == (
-        "RUNNING", "EVICTION_LOOP",
-        "1 job was to evict the same job from the same GPUs a third time within an hour and may evict nobody for an "
-        "hour: look at why it does not stay on them.",
-    )  # fmt: skip
-    Job.objects.filter(pk=job).update(state=JobState.CANCELLED, outcome="CANCELLED", ended_at=b.later(304))
-    world.tick(305)
-    assert SchedulerState.objects.get().alarms == []
 
 
 # What saving and resuming cost

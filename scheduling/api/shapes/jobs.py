@@ -309,8 +309,8 @@ class JobShape(WithGroup):
     transfer = TransferShape(allow_null=True)
     reasons = ReasonShape(
         many=True,
-        help_text="Why it waits, or why and how it stops; of a live job one of whose nodes is silent also UNHEARD: "
-        "which (`nodes`), since when, and what follows when (`until_ms`; none while many are silent). Else empty.",
+        help_text="Why it waits, or why and how it stops. UNHEARD: a node of a live job is silent, since when, and "
+        "what follows when (`until_ms`; none while many are). EVICTS_NOBODY: for a while, since it would be a loop.",
     )
     as_of = serializers.DateTimeField(
         allow_null=True, help_text="The instant that reasons, estimated_start and alternatives are of; null in lists."

@@ -46,7 +46,7 @@ def evict(nomination: Nominate, victims: Sequence[Preempt], *, now: datetime, ac
             if wants is None or wants.state != JobState.QUEUED:
                 return None
             asked = [_asked(jobs[victim.job], victim) for victim in ordered]
-            if any(_again(nomination, victim, now) for victim in ordered):
+            if any(_again(wants, victim, now) for victim in ordered):
                 _stop_evicting(wants, now, actor=actor)
                 return None
             nodes: list[str] = []
@@ -113,16 +113,28 @@ def _tell(wants: Job, nomination: Nominate, asked: Sequence[tuple[Job, Attempt]]
     )  # fmt: skip
 
 
-def _again(nomination: Nominate, victim: Preempt, now: datetime) -> bool:
-    """Whether the job has evicted this one from the same GPUs so often that once more is a loop."""
+def _again(wants: Job, victim: Preempt, now: datetime) -> bool:
+    """Whether the job has evicted this one from the same GPUs so often that once more is a loop.
+
+    What left although it might have run on counts; what ran on does not. What the job gave its place to counts as it.
+    """
     held = set(
         Attempt.objects.filter(pk=UUID(victim.attempt)).values_list("allocations__gpu__uuid", flat=True).distinct()
     )
     before = Attempt.objects.filter(
-        job_id=UUID(victim.job), evicted_for_id=UUID(nomination.job), asked_at__gt=now - LOOP_WITHIN
-    ).prefetch_related("allocations__gpu")
+        job_id=UUID(victim.job), evicted_for_id__in=_in_its_place(wants), asked_at__gt=now - LOOP_WITHIN,
+        ended_at__isnull=False, why="preempt",
+    ).prefetch_related("allocations__gpu")  # fmt: skip
     same = [each for each in before if {a.gpu.uuid for a in each.allocations.all()} == held]
     return len(same) + 1 >= LOOP_TIMES
+
+
+def _in_its_place(wants: Job) -> list[UUID]:
+    """The job and those that had its place in the queue before it."""
+    chain = [wants]
+    while (before := chain[-1].replaces) is not None and before.submitted_at == wants.submitted_at:
+        chain.append(before)
+    return [job.pk for job in chain]
 
 
 def _stop_evicting(wants: Job, now: datetime, *, actor: str) -> None:
@@ -145,8 +157,8 @@ def spare(jobs: Collection[UUID], *, now: datetime, actor: str) -> list[str]:
     """What still runs of those that were asked to leave for these jobs may run on; returns the nodes to ring.
 
     The jobs do not need their GPUs any more, or may not have them. What has lost a node already is to stop
-    nevertheless. One that stops all the same has been preempted, as it was asked to. Of one that did not save within
-    its grace the end of that grace stays: it was asked in vain.
+    nevertheless. One that stops all the same has been preempted, as it was asked to, by whom it was asked for. Of one
+    that did not save within its grace the end of that grace stays: it was asked in vain.
     """
     nodes: list[str] = []
     asked = Attempt.objects.filter(evicted_for_id__in=jobs, ended_at__isnull=True, action="stop", why="preempt")
@@ -157,9 +169,7 @@ def spare(jobs: Collection[UUID], *, now: datetime, actor: str) -> list[str]:
         if job is None or job.state != JobState.PREEMPTING:
             continue
         wants, late = attempt.evicted_for_id, attempt.stop_by is not None and attempt.stop_by <= now
-        Attempt.objects.filter(pk=attempt.pk).update(
-            action="run", stop_by=attempt.stop_by if late else None, evicted_for=None
-        )
+        Attempt.objects.filter(pk=attempt.pk).update(action="run", stop_by=attempt.stop_by if late else None)
         message = "its GPUs are not needed any more; it may run on if it still does"
         if late and wants is not None and runs_on(job, attempt):
             message = f"it did not save in time, and jobs of queue {job.queue} do not make way unsaved: it runs on"

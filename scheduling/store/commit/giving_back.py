@@ -51,9 +51,11 @@ def give_back_to_spared(attempt: Attempt, *, slack_s: float, now: datetime, acto
 
 
 def _left(settled: Collection[UUID]) -> list[Attempt]:
-    """The attempts that have ended since they were asked to leave for these jobs, which have not started since."""
+    """The attempts that have ended since they were asked to leave for these jobs, which have not started since.
+
+    What might have run on is not among them: it had its GPUs back as it left."""
     newest = Attempt.objects.filter(job=OuterRef("evicted_for")).order_by("-number").values("granted_at")[:1]
-    ended = Attempt.objects.filter(evicted_for_id__in=settled, why="preempt", outcome="PREEMPTED")
+    ended = Attempt.objects.filter(evicted_for_id__in=settled, why="preempt", outcome="PREEMPTED").exclude(action="run")
     fresh = ended.annotate(since=Subquery(newest)).exclude(since__isnull=False, since__gte=F("asked_at"))
     return list(fresh.prefetch_related("allocations__gpu").order_by("job__submitted_at", "job_id", "number"))
 

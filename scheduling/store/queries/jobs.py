@@ -24,6 +24,7 @@ from scheduling.models import (
 from scheduling.models.jobs import LIVE
 from scheduling.store import journal
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.evictions import evicts_nobody
 from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
 from scheduling.store.queries.lost import lost_in, resumes_from
 from scheduling.store.queries.outputs import LARGE, outputs, told
@@ -107,7 +108,7 @@ def as_dict(
         for attempt in attempts
         for a in attempt.allocations.all()
     )
-    not_heard = unheard(job, last, silent, now)
+    beside = [unheard(job, last, silent, now), evicts_nobody(job, now)]
     score = scores_of(job, holds)
     return {
         "id": str(job.pk),
@@ -136,10 +137,10 @@ def as_dict(
         "replaces": _id_of(in_place_of(job)),
         "replaced_by": _id_of(replaced_by(job)),
         "attempt": job.attempt_number,
-        "progress": progress_of(job, heard=not_heard is None),
+        "progress": progress_of(job, heard=beside[0] is None),
         "starting": starting(job, last),
         "transfer": under_way(list(last.nodes.all()), now) if last else None,
-        "reasons": [*_reasons(job, last, holds), *([not_heard] if not_heard else [])],
+        "reasons": [*_reasons(job, last, holds), *filter(None, beside)],
         "gpus": _gpus(held),
         "artifacts": [told(output) for output in job.outputs.all()],
         "outcome": job.outcome or None,
