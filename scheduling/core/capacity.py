@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from scheduling.core.counts import MAX_GPUS, Counts
 from scheduling.core.feasibility import could_hold
 from scheduling.core.largest import Rooms, Split, rooms_for
-from scheduling.core.limits import counted, rule_error
+from scheduling.core.limits import as_it_lies, counted, rule_error
 from scheduling.core.pool import Pool
 from scheduling.core.resources import PLACES, FieldError, ResourceRequest
 from scheduling.core.units import gb
@@ -40,8 +40,10 @@ def judge(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bo
     ``wanted`` says everything but the counts. What is wrong with each of memory, counts, rules and places to be near
     is told at once: a memory that no GPU has is its own refusal, so here it counts as the largest there is, and rules
     that leave nothing are refused beside the counts, which are judged without them. Unless ``over_nodes``, what lies on
-    several nodes is refused too, and the limits that are told are those of one node.
+    several nodes is refused too, and the limits that are told are those of one node. A whole NVLink group is of one
+    node, so that a job over several is judged without.
     """
+    alone, wanted = wanted, as_it_lies(wanted, counts, over_nodes=over_nodes)
 
     def holds(asked: ResourceRequest) -> bool:
         return _held(asked, _split(asked, counts, pool, over_nodes=over_nodes), pool, over_nodes=over_nodes)
@@ -53,13 +55,14 @@ def judge(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bo
         found = (*mismatch, *partners)
         return Verdict(None if found else _with(wanted, split), found)
     asked = counted(wanted, pool)
-    too_large = _count_errors(asked, counts, pool, over_nodes=over_nodes)
+    whole = alone.nvlink_exclusive and not wanted.nvlink_exclusive
+    too_large = _count_errors(asked, counts, pool, over_nodes=over_nodes, whole=whole)
     refused = [*(too_large or mismatch), *partners]
     if asked.nvlink_exclusive != wanted.nvlink_exclusive:
         refused.append(_no_whole_group())
     if asked.affinity != wanted.affinity:
-        limited = bool(too_large or mismatch) or asked.gpu_memory_min_mib != wanted.gpu_memory_min_mib
-        refused.append(rule_error(wanted, pool, apart=limited))
+        less = asked.gpu_memory_min_mib != wanted.gpu_memory_min_mib
+        refused.append(rule_error(wanted, pool, apart=less))
     elif wanted.required_terms and not too_large and not holds(asked):
         most = rooms_at_door(pool, asked, over_nodes=over_nodes).most()
         there = f"; at most {gpus_in_words(most)} would be placed there" if most else ""
@@ -117,10 +120,13 @@ def _mismatch(counts: Counts, split: Split) -> tuple[FieldError, ...]:
     return (FieldError("gpu_count", "mismatch", message, product),)
 
 
-def _count_errors(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool) -> tuple[FieldError, ...]:
+def _count_errors(
+    wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool, whole: bool
+) -> tuple[FieldError, ...]:
     """The refusals of counts that no place of this memory and topology could hold, whatever the required rules.
 
-    The limits are of where those rules hold, if they hold anywhere.
+    The limits are of where those rules hold, if they hold anywhere. ``whole``: on one node it would have a whole NVLink
+    group.
     """
     bare = replace(wanted, affinity=())
     rooms, asked = rooms_at_door(pool, bare, over_nodes=over_nodes), counts.asked
@@ -137,7 +143,20 @@ def _count_errors(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_n
         return (FieldError("gpu_count", _code(wanted, several=False), _nothing(wanted), 0),)
     if asked.nodes > 1 and not over_nodes:
         return tuple(_on_one_node(wanted, counts, asked, limits.most_per_node(1) if pool.nodes else MAX_GPUS))
-    return tuple(_changed(wanted, counts, asked, pool, limits))
+    fits = limits.nearest(asked, keep_nodes=counts.per_node is None)
+    if whole and fits.nodes == 1:
+        single = replace(wanted if ruled.scopes else bare, nvlink_exclusive=True)
+        fits = _whole_or_several(fits, limits, rooms_for(pool, single))
+    return tuple(_changed(wanted, counts, asked, pool, fits))
+
+
+def _whole_or_several(fits: Split, rooms: Rooms, alone: Rooms) -> Split:
+    """What fits in place of one node where a job of one node must fit ``alone``: less on it, else several nodes."""
+    each = min(fits.per_node, alone.most_per_node(1))
+    if each:
+        return Split(1, each)
+    each = min(fits.per_node, rooms.most_per_node(2))
+    return Split(rooms.most_nodes(each) if each else 0, each)
 
 
 def _too_many(wanted: ResourceRequest, count: int, pool: Pool, rooms: Rooms, *, over_nodes: bool) -> FieldError:
@@ -187,9 +206,8 @@ def _on_one_node(wanted: ResourceRequest, counts: Counts, asked: Split, most: in
         yield FieldError(field, "one_node_only", f"{ONE_NODE_ONLY}: {_ask_for(limits)}", limit)
 
 
-def _changed(wanted: ResourceRequest, counts: Counts, asked: Split, pool: Pool, rooms: Rooms) -> Iterator[FieldError]:
-    """The refusals of the numbers that must change for the nodes that were asked for."""
-    fits = rooms.nearest(asked, keep_nodes=counts.per_node is None)
+def _changed(wanted: ResourceRequest, counts: Counts, asked: Split, pool: Pool, fits: Split) -> Iterator[FieldError]:
+    """The refusals of the numbers that must change for the nodes that were asked for, to those that fit."""
     instead = _instead(
         replace(wanted, affinity=()), lambda changed: rooms_for(pool, changed).holds(asked.nodes, asked.per_node)
     )

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from scheduling.core.affinity import read_affinity
 from scheduling.core.capacity import ONE_NODE_ONLY, Verdict, judge, rooms_at_door
-from scheduling.core.counts import MAX_GPUS, Counts, read_counts
-from scheduling.core.fields import ALIASES, Fields, as_whole, nearest, shown
+from scheduling.core.counts import MAX_GPUS, Counts, Unbounded, largest_beside, read_counts, tell_unread
+from scheduling.core.fields import Fields, as_whole, nearest, shown
 from scheduling.core.largest import Rooms
-from scheduling.core.limits import counted, memory_errors, most_memory
+from scheduling.core.limits import as_it_lies, beside, memory_errors, most_memory, with_rules_apart
 from scheduling.core.neighbours import read_neighbours
 from scheduling.core.policy import Policy, QueuePolicy
 from scheduling.core.pool import Pool
@@ -25,8 +25,41 @@ def read_resources(
     ``over_nodes``: whether jobs that lie on several nodes are taken. When they aren't, no limit names more than one
     node has.
     """
+    counts = read_counts(fields, most=None if pool.nodes else MAX_GPUS)
+    wanted, exclusive = _wanted(fields, policy, counts, queue=queue, over_nodes=over_nodes)
+    lies = as_it_lies(wanted, counts, over_nodes=over_nodes)
+    memory = _memory(fields, lies, pool)
+    if memory:
+        fields.errors += memory_errors(memory, lies, pool)
+    wanted = replace(wanted, gpu_memory_min_mib=memory or 0)
+    verdict = judge(wanted, counts, pool, over_nodes=over_nodes)
+    for error in verdict.errors:
+        fields.refuse(error.field, error.code, error.message, error.limit)
+    _tell_unread(fields, wanted, counts, pool, over_nodes=over_nodes, exclusive=exclusive)
+    if memory is None:
+        _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes)
+    fields.errors = with_rules_apart(fields.errors)
+    if wanted.max_wait_for_level_s is not None:
+        _refuse_idle_patience(fields, wanted, verdict, counts, pool, over_nodes=over_nodes)
+    if verdict.request is None or not counts.whole:
+        return None
+    return replace(verdict.request, nvlink_exclusive=exclusive)
+
+
+def _wanted(
+    fields: Fields, policy: Policy, counts: Counts, *, queue: QueuePolicy | None, over_nodes: bool
+) -> tuple[ResourceRequest, bool]:
+    """All that is asked for but the counts and the memory, and whether a whole NVLink group was asked for by name: the
+    policy may give one to whoever needs NVLink."""
     nvlink = fields.flag("nvlink_required", default=False)
     exclusive = _exclusive(fields, nvlink)
+    if exclusive and counts.asked is not None and counts.asked.nodes > 1:
+        message = (
+            "nvlink_exclusive takes a whole NVLink group of one node, which a job over several nodes can't have; "
+            "leave it out, or ask for one node"
+        )
+        fields.refuse("nvlink_exclusive", "one_node_only", message)
+        exclusive = False
     near, apart = read_neighbours(fields)
     wanted = ResourceRequest(
         gpu_count=1,
@@ -40,41 +73,32 @@ def read_resources(
         near=near,
         apart=apart,
     )
-    memory = _memory(fields, wanted, pool)
-    if memory:
-        fields.errors += memory_errors(memory, wanted, pool)
-    wanted = replace(wanted, gpu_memory_min_mib=memory or 0)
-    counts = _counts(fields, wanted, pool, over_nodes=over_nodes)
-    if counts.asked is not None and counts.asked.nodes > 1:
-        if exclusive:
-            message = (
-                "nvlink_exclusive takes a whole NVLink group of one node, which a job over several nodes can't have; "
-                "leave it out, or ask for one node"
-            )
-            fields.refuse("nvlink_exclusive", "one_node_only", message)
-        wanted = replace(wanted, nvlink_exclusive=False)
-    verdict = judge(wanted, counts, pool, over_nodes=over_nodes)
-    for error in verdict.errors:
-        fields.refuse(error.field, error.code, error.message, error.limit)
-    if memory is None:
-        _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes)
-    if wanted.max_wait_for_level_s is not None:
-        _refuse_idle_patience(fields, wanted, verdict, counts, pool, over_nodes=over_nodes)
-    if verdict.request is None or not counts.whole:
-        return None
-    return replace(verdict.request, nvlink_exclusive=exclusive)
+    return wanted, exclusive
 
 
-def _counts(fields: Fields, wanted: ResourceRequest, pool: Pool, *, over_nodes: bool) -> Counts:
-    """The numbers of GPUs and nodes, with what the pool has as their limits."""
+def _tell_unread(
+    fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool, exclusive: bool
+) -> None:
+    """The numbers that can't be read, each with the largest that goes with all that has been told of the others.
+
+    Where whole groups are the rule of the pool, several nodes come first, which share them; ``exclusive``: one was
+    asked for, and that one node is.
+    """
+    asked, told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)
+    shared = replace(asked, nvlink_exclusive=asked.nvlink_exclusive and (exclusive or not over_nodes))
+    for tried in (shared, asked):
+        limits = largest_beside(told, _rooms(tried, pool, over_nodes=over_nodes))
+        if limits and as_it_lies(asked, told.at_most(limits), over_nodes=over_nodes) == tried:
+            break
+    tell_unread(fields, told, limits, most=None if pool.nodes else MAX_GPUS)
+
+
+def _rooms(asked: ResourceRequest, pool: Pool, *, over_nodes: bool) -> Rooms:
+    """What such a job may have, of the nodes of the pool or while there is none."""
     if pool.nodes:
-        return read_counts(
-            fields, rooms_at_door(pool, counted(wanted, pool), over_nodes=over_nodes), most=None, over_nodes=over_nodes
-        )
-    nodes = as_whole(fields.value("node_count"))
-    several = isinstance(nodes, int) and nodes > 1
-    rooms = None if over_nodes and (several or not wanted.nvlink_exclusive) else Rooms(((MAX_GPUS,),))
-    return read_counts(fields, rooms, most=MAX_GPUS, over_nodes=over_nodes)
+        return rooms_at_door(pool, asked, over_nodes=over_nodes)
+    rooms = Unbounded(())
+    return rooms if over_nodes and not asked.nvlink_exclusive else rooms.of_one_node()
 
 
 def _exclusive(fields: Fields, nvlink: bool | None) -> bool:
@@ -91,7 +115,7 @@ def _spread(fields: Fields, *, over_nodes: bool) -> bool:
         return False
     contradicted = False
     for name, wanted in (
-        ("node_count", fields.value("node_count") not in (None, 1, "1")),
+        ("node_count", fields.value("node_count") is not None and as_whole(fields.value("node_count")) != 1),
         ("gpus_per_node", fields.value("gpus_per_node") is not None),
         ("nvlink_required", fields.value("nvlink_required") is True),
         ("required_level", fields.value("required_level") is not None),
@@ -103,7 +127,7 @@ def _spread(fields: Fields, *, over_nodes: bool) -> bool:
             )
             fields.refuse("allow_span", "contradiction", message)
             contradicted = True
-    if not over_nodes and fields.value("gpu_count") not in (1, "1"):
+    if not over_nodes and as_whole(fields.value("gpu_count")) != 1:
         message = f"allow_span lets the GPUs lie on several nodes, and {ONE_NODE_ONLY}; leave it out"
         fields.refuse("allow_span", "one_node_only", message)
         return False
@@ -141,10 +165,8 @@ def _refuse_idle_patience(
         return  # it contradicts that, which has been said
     request, which = verdict.request, "this one"
     if request is None or not counts.whole:
-        limits = {ALIASES.get(error.field, error.field): error.limit for error in fields.errors}
-        asked, fewer = counted(wanted, pool), counts.at_most(limits)
-        tried = (judge(each, fewer, pool, over_nodes=over_nodes) for each in (asked, replace(asked, affinity=())))
-        request = next((each.request for each in tried if each.request is not None), None)
+        asked, told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)
+        request = judge(asked, told, pool, over_nodes=over_nodes).request
         which = "one of the size that is accepted"
     if request is None:
         return
@@ -181,17 +203,16 @@ def _tell_memory_that_goes_with(
     fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool
 ) -> None:
     """The limit of a memory that can't be read is the most with which the counts fit, or what is told instead."""
-    limits = {ALIASES.get(error.field, error.field): error.limit for error in fields.errors}
-    asked, fewer = counted(wanted, pool), counts.at_most(limits)
+    asked, told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)
     for size in reversed(pool.inventory.memory_sizes):
-        if judge(replace(asked, gpu_memory_min_mib=size), fewer, pool, over_nodes=over_nodes).request is not None:
+        if judge(replace(asked, gpu_memory_min_mib=size), told, pool, over_nodes=over_nodes).request is not None:
             break
     else:
         return
     for place, error in enumerate(fields.errors):
-        told, fits = error.limit, as_memory(size)
-        if error.code == "bad_memory" and isinstance(told, str) and told != fits:
-            message = error.message.replace(f"at most {told}", f"at most {fits} beside the counts")
+        most, fits = error.limit, as_memory(size)
+        if error.code == "bad_memory" and isinstance(most, str) and most != fits:
+            message = error.message.replace(f"at most {most}", f"at most {fits} beside the counts")
             fields.errors[place] = replace(error, limit=fits, message=message)
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from scheduling.core.counts import NAMES, Counts
+from scheduling.core.fields import ALIASES
 from scheduling.core.largest import rooms_for
 from scheduling.core.pool import Pool
 from scheduling.core.resources import FieldError, ResourceRequest
 from scheduling.core.rules import spelled, strange_labels
 from scheduling.core.units import as_memory, gb
+
+RULES_REFUSED = ("affinity.required", "unsatisfiable_rule")  # field and code
+WITHOUT_RULES = "; the limits that are told beside this are without them"
 
 
 def counted(wanted: ResourceRequest, pool: Pool) -> ResourceRequest:
@@ -22,6 +28,43 @@ def counted(wanted: ResourceRequest, pool: Pool) -> ResourceRequest:
     if has_no_whole_group(asked, pool):
         asked = replace(asked, nvlink_exclusive=False)
     return replace(asked, affinity=()) if rules_leave_nothing(asked, pool) else asked
+
+
+def as_it_lies(wanted: ResourceRequest, counts: Counts, *, over_nodes: bool) -> ResourceRequest:
+    """The request on so many nodes: over several, where that is taken, it shares the NVLink groups, since a whole one
+    is of one node."""
+    several = over_nodes and counts.asked is not None and counts.asked.nodes > 1
+    return replace(wanted, nvlink_exclusive=False) if several else wanted
+
+
+def beside(
+    errors: Sequence[FieldError], wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool
+) -> tuple[ResourceRequest, Counts]:
+    """What the next limit is told of, once all that was told so far is taken: the request without what is refused, and
+    its numbers with the limits in their place.
+
+    Required rules that are refused are left out altogether, not loosened: every limit told beside them is without them.
+    """
+    told = counts.at_most({ALIASES.get(error.field, error.field): error.limit for error in errors})
+    memory = counted(as_it_lies(wanted, counts, over_nodes=over_nodes), pool).gpu_memory_min_mib
+    asked = replace(as_it_lies(wanted, told, over_nodes=over_nodes), gpu_memory_min_mib=memory, near=None)
+    if any((error.field, error.code) == RULES_REFUSED for error in errors):
+        asked = replace(asked, affinity=())
+    return counted(asked, pool), told
+
+
+def with_rules_apart(errors: Sequence[FieldError]) -> list[FieldError]:
+    """The errors, of which that of required rules says so where limits are told beside it: they are without them."""
+    limited = any(
+        error.limit and (ALIASES.get(error.field, error.field) in NAMES or error.code == "bad_memory")
+        for error in errors
+    )
+    return [
+        replace(error, message=error.message.removesuffix(WITHOUT_RULES) + WITHOUT_RULES)
+        if limited and (error.field, error.code) == RULES_REFUSED
+        else error
+        for error in errors
+    ]
 
 
 def has_no_whole_group(wanted: ResourceRequest, pool: Pool) -> bool:
@@ -71,9 +114,8 @@ def memory_errors(memory: int, wanted: ResourceRequest, pool: Pool) -> tuple[Fie
 
 
 def rule_error(wanted: ResourceRequest, pool: Pool, *, most: str = "", apart: bool = False) -> FieldError:
-    """The refusal of required rules. ``most``: what would be placed where they hold, as a clause. ``apart``: limits of
-    other fields are told beside it, for which the rules don't count."""
-    beside = "; the limits that are told beside this are without them" if apart else ""
+    """The refusal of required rules. ``most``: what would be placed where they hold, as a clause. ``apart``: a limit of
+    the memory is told beside it, for which the rules don't count."""
     strange = strange_labels(pool, wanted.required_terms)
     if strange:
         message = f"the required rules hold nowhere: {strange}; mend the key, or leave the rule out"
@@ -81,7 +123,7 @@ def rule_error(wanted: ResourceRequest, pool: Pool, *, most: str = "", apart: bo
         rules = "; ".join(spelled(term) for term in wanted.required_terms)
         advice = _less_memory(wanted, pool) or f"{most}; loosen them"
         message = f"nothing installed could hold the job where its required rules hold ({rules}){advice}"
-    return FieldError("affinity.required", "unsatisfiable_rule", message + beside, None)
+    return FieldError(*RULES_REFUSED, message + (WITHOUT_RULES if apart else ""), None)
 
 
 def _less_memory(wanted: ResourceRequest, pool: Pool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scheduling.core.policy import DEFAULT_POLICY
+from scheduling.core.policy import DEFAULT_POLICY, Policy
 from scheduling.core.pool import Pool
 from scheduling.core.request import FieldError, Rights, Submission, validate
 
@@ -25,11 +25,12 @@ def checked(
     the_pool: Pool = BOARDS,
     rights: Rights = RESEARCHER,
     over_nodes: bool = True,
+    policy: Policy = DEFAULT_POLICY,
     **more,
 ) -> tuple[Submission | None, tuple[FieldError, ...]]:
     body = {**PLAIN, **(raw or {}), **more}
     return validate(
-        body, policy=DEFAULT_POLICY, pool=the_pool, rights=rights, kinds=KINDS, now_ms=NOW_MS, over_nodes=over_nodes
+        body, policy=policy, pool=the_pool, rights=rights, kinds=KINDS, now_ms=NOW_MS, over_nodes=over_nodes
     )
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.request import FieldError
+from scheduling.core.unusable import HugeNumber
 
 from .build import gpus, groups, node, pool
 from .submitting import accepted, checked
@@ -22,6 +25,7 @@ MIXED = pool(
     gpus("n-b", 2, memory="24GB"),
     nodes=[node("node-1", rack="r1"), node("node-2", rack="r2"), node("n-a", rack="r1"), node("n-b", rack="r2")],
 )
+EXCLUSIVE = replace(DEFAULT_POLICY, nvlink_mode="exclusive")
 FORTY, EIGHTY = "38147MiB", "76294MiB"
 RULE = ("affinity.required", "unsatisfiable_rule", None)
 
@@ -179,6 +183,106 @@ def test_a_memory_that_can_not_be_read_is_told_the_most_with_which_the_counts_fi
     accepted({**sent, **limits}, the_pool=MIXED)
 
 
+# ---------------------------------------------------------------- numbers that can't be read
+
+
+MID = pool(gpus("node-1", 4), gpus("node-2", 4), gpus("mid", 2), gpus("n-b", 2))
+ON_MID = {"required": [{"key": "node", "op": "In", "values": ["mid"]}]}
+
+
+@pytest.mark.parametrize("bad", ["x", "", 0, -1, True, 1.0, 1.5, [2], HugeNumber("9" * 400)])
+@pytest.mark.parametrize("rules", [in_rack("zzz"), ON_MID, None])
+@pytest.mark.parametrize(
+    ("body", "unread", "limits"),
+    [
+        ({"gpu_count": 8, "gpus_per_node": 3}, ["node_count"], {"gpu_count": 6, "node_count": 2}),
+        ({"gpu_count": 8, "gpus_per_node": 4}, ["node_count"], {"node_count": 2}),
+        ({"gpu_count": 8}, ["node_count"], {"node_count": 4}),
+        ({"gpu_count": 6, "node_count": 3}, ["gpus_per_node"], {"gpus_per_node": 2}),
+        ({"node_count": 4, "gpus_per_node": 2}, ["gpu_count"], {"gpu_count": 8}),
+        ({"node_count": 2, "gpus_per_node": 3}, ["gpu_count"], {"gpu_count": 6}),
+        ({"gpu_count": None, "node_count": 4}, ["gpus_per_node"], {"gpus_per_node": 2}),
+        ({"gpu_count": None, "gpus_per_node": 3}, ["node_count"], {"node_count": 2}),
+        ({"gpu_count": 8}, ["node_count", "gpus_per_node"], {"node_count": 2, "gpus_per_node": 4}),
+        ({"gpu_count": 10}, ["node_count", "gpus_per_node"], {"node_count": None, "gpus_per_node": None}),
+        ({"gpus_per_node": 3}, ["gpu_count", "node_count"], {"gpu_count": 6, "node_count": 2}),
+        ({"node_count": 4}, ["gpu_count", "gpus_per_node"], {"gpu_count": 8, "gpus_per_node": 2}),
+    ],
+)
+def test_numbers_that_can_not_be_read_are_told_what_goes_with_all_that_is_told(body, unread, limits, rules, bad):
+    sent = {**body, **dict.fromkeys(unread, bad), "affinity": rules}
+    found = {field: limit for field, _, limit in told(sent, MID)}
+    refused = "affinity.required" in found
+    assert refused or rules is None
+    assert found == {**limits, **({"affinity.required": None} if refused else {})}
+    if None not in limits.values():
+        accepted({**without_rules(sent), **limits}, the_pool=MID)
+
+
+@pytest.mark.parametrize(
+    ("rules", "limits"),
+    [
+        (in_rack("zzz"), {"gpu_count": 8, "node_count": 4, "gpus_per_node": 2}),
+        (ON_MID, {"gpu_count": 2, "node_count": 1, "gpus_per_node": 2}),
+    ],
+)
+def test_numbers_that_can_not_be_read_go_with_one_that_is_too_large_where_its_limit_holds(rules, limits):
+    sent = {"gpu_count": "x", "node_count": 9, "gpus_per_node": 0, "affinity": rules}
+    assert {field: limit for field, _, limit in told(sent, MID) if limit} == limits
+
+
+@pytest.mark.parametrize("body", [{"gpu_count": "x"}, {"gpu_count": 4, "gpu_memory_min": "lots"}])
+def test_a_limit_of_what_can_not_be_read_says_that_it_is_without_the_rules(body):
+    said = messages({**body, "affinity": in_rack("zzz")})
+    assert said["affinity.required"].endswith("; the limits that are told beside this are without them")
+
+
+def test_a_number_that_nothing_goes_with_is_told_without_a_limit():
+    (error,) = checked({"gpu_count": 10, "node_count": "x"}, the_pool=MID)[1]
+    assert (error.limit, error.message) == (None, "node_count must be a whole number from 1 up, not 'x'")
+
+
+def test_a_number_in_a_pool_of_nodes_without_gpus_is_told_without_a_limit():
+    errors = checked({"gpu_count": "x", "node_count": 2}, the_pool=Pool((node("n0"),), ()))[1]
+    assert [(each.field, each.limit) for each in errors] == [("gpu_count", None), ("node_count", 0)]
+    assert errors[0].message == "gpu_count must be a whole number from 1 up, not 'x'"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("node_count", True), ("node_count", 1.0), ("node_count", "two"), ("node_count", 0)]
+)
+def test_spreading_contradicts_a_number_of_nodes_that_can_not_be_read(field, value):
+    assert ("allow_span", "contradiction", None) in told({"gpu_count": 2, "allow_span": True, field: value})
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "two", 2])
+def test_spreading_over_several_nodes_is_refused_beside_a_count_that_can_not_be_read(value):
+    assert ("allow_span", "one_node_only", None) in told({"gpu_count": value, "allow_span": True}, over_nodes=False)
+
+
+def test_a_memory_that_can_not_be_read_goes_with_the_counts_beside_a_place_there_is_none_of():
+    unnamed = pool(gpus("n0", 2, memory="80GB"), gpus("n1", 4, memory="40GB"), nodes=[node("n0", rack=""), node("n1")])
+    sent = {"gpu_count": 4, "gpu_memory_min": "lots", "with": {"group": "a", "level": "nvlink_group"}}
+    assert ("gpu_memory_min", "bad_memory", FORTY) in told(sent, unnamed)
+
+
+@pytest.mark.parametrize(
+    ("body", "limits"),
+    [
+        ({"gpu_count": None, "node_count": 9, "gpus_per_node": 4}, {"node_count": 2, "gpus_per_node": 2}),
+        ({"gpu_count": 36, "node_count": 9}, {"gpu_count": 4, "node_count": 2}),
+        ({"gpu_count": "x", "gpus_per_node": 2}, {"gpu_count": 4}),
+        ({"gpu_count": "x", "node_count": "x", "gpus_per_node": 2}, {"gpu_count": 4, "node_count": 2}),
+    ],
+)
+def test_where_whole_groups_are_the_rule_limits_of_several_nodes_are_told_where_one_has_none(body, limits):
+    wide = pool(gpus("n0", 4, group="wide"), gpus("n1", 2, group="wide"))
+    sent = {"nvlink_required": True, **body}
+    found = {field: limit for field, _, limit in told(sent, wide, policy=EXCLUSIVE)}
+    assert {field: limit for field, limit in found.items() if limit} == limits
+    accepted({**sent, **limits}, the_pool=wide, policy=EXCLUSIVE)
+
+
 # ---------------------------------------------------------------- of every refusal
 
 
@@ -200,6 +304,7 @@ RULES = (
     {"key": "rack_id", "op": "In", "values": ["r1"]},
     {"key": "rack_id", "op": "NotIn", "values": ["r1", "r2"]},
     {"key": "rack_id", "op": "In", "values": ["zzz"]},
+    {"key": "node", "op": "In", "values": ["n0"]},
     {"key": "network_bandwidth_gbps", "op": "Gt", "values": [50]},
     {"key": "network_bandwidth_gbps", "op": "Lt", "values": [5]},
     {"key": "nvlink_group_id", "op": "Exists"},
@@ -207,46 +312,44 @@ RULES = (
     {"key": "sdd", "op": "Is"},
 )
 PLACE = st.sampled_from(["node", "nvlink_group", "rack"])
-BODIES = st.fixed_dictionaries(
-    {"gpu_count": st.sampled_from([None, 0, 1, 2, 4, 7, 99])},
-    optional={
-        "node_count": st.sampled_from([0, 1, 2, 3, 9]),
-        "gpus_per_node": st.sampled_from([0, 1, 2, 3, 9]),
-        "gpu_memory_min": st.sampled_from(["lots", "30MiB", "50MiB", "90MiB", 10**30]),
-        "nvlink_required": st.booleans(),
-        "nvlink_exclusive": st.booleans(),
-        "required_level": st.sampled_from(["nvlink_group", "rack", "pod"]),
-        "max_wait_for_level": st.sampled_from(["1h", "soon"]),
-        "allow_span": st.booleans(),
-        "affinity": st.builds(lambda rules: {"required": rules}, st.lists(st.sampled_from(RULES), max_size=2)),
-        "with": st.builds(lambda level: {"group": "a", "level": level}, PLACE),
-        "anti_affinity": st.builds(lambda level: {"group": "a", "level": level}, PLACE),
-        "queue": st.just("x"),
-        "max_duration": st.sampled_from(["soon", "9999d"]),
-    },
+UNREADABLE = st.sampled_from([0, -1, "two", "", True, 1.0, 1.5, [2], HugeNumber("9" * 400)])
+GPU_COUNTS = st.sampled_from([None, 1, 2, 4, 6, 7, 8, 99]) | UNREADABLE
+NUMBERS = {
+    "node_count": st.sampled_from([1, 2, 3, 4, 9]) | UNREADABLE,
+    "gpus_per_node": st.sampled_from([1, 2, 3, 4, 9]) | UNREADABLE,
+    "gpu_memory_min": st.sampled_from(["lots", 0, True, "30MiB", "50MiB", "90MiB", 10**30]),
+    "affinity": st.builds(lambda rules: {"required": rules}, st.lists(st.sampled_from(RULES), max_size=2)),
+    "nvlink_required": st.sampled_from([True, False, "maybe"]),
+}
+OTHERS = {
+    "nvlink_exclusive": st.booleans(),
+    "required_level": st.sampled_from(["nvlink_group", "rack", "pod"]),
+    "max_wait_for_level": st.sampled_from(["1h", "soon"]),
+    "allow_span": st.booleans(),
+    "with": st.builds(lambda level: {"group": "a", "level": level}, PLACE),
+    "anti_affinity": st.builds(lambda level: {"group": "a", "level": level}, PLACE),
+    "queue": st.just("x"),
+    "max_duration": st.sampled_from(["soon", "9999d"]),
+}
+BODIES = st.fixed_dictionaries({"gpu_count": GPU_COUNTS}, optional=NUMBERS) | st.fixed_dictionaries(
+    {"gpu_count": GPU_COUNTS}, optional={**NUMBERS, **OTHERS}
 )
-LIMITED = ("gpu_count", "node_count", "gpus_per_node", "gpu_memory_min", "max_duration")
-
-
+POLICIES = st.sampled_from([DEFAULT_POLICY, EXCLUSIVE])
 COUNTS = ("gpu_count", "node_count", "gpus_per_node")
+LIMITED = (*COUNTS, "gpu_memory_min", "max_duration")
 
 
-def has_limit(error: FieldError, errors: tuple[FieldError, ...]) -> bool:
-    """Whether its limit can be taken: that of a number that can't be read counts rules that are refused beside it, and
-    the other numbers don't."""
-    ruled = any(each.field == "affinity.required" for each in errors)
-    unread = error.field in COUNTS and error.code in ("out_of_range", "not_a_whole_number", "required")
-    return error.field in LIMITED and bool(error.limit) and not (ruled and unread)
+def has_limit(error: FieldError) -> bool:
+    return error.field in LIMITED and bool(error.limit)
 
 
 def with_limits(body: dict[str, object], errors: tuple[FieldError, ...]) -> dict[str, object]:
     """The body with every limit that was told in the place of what was sent, and without what was to be left out: a
-    memory of no meaning, a whole group that nobody can have, spreading or the patience that contradicts it."""
-    left_out = {each.field for each in errors if each.code == "bad_memory"}
-    left_out |= {each.field for each in errors if each.field == "nvlink_exclusive"}
+    whole group that nobody can have, spreading or the patience that contradicts it."""
+    left_out = {each.field for each in errors if each.field == "nvlink_exclusive"}
     if any(each.field == "allow_span" for each in errors):
         left_out |= {"allow_span", "max_wait_for_level"}
-    limits = {each.field: each.limit for each in errors if has_limit(each, errors)}
+    limits = {each.field: each.limit for each in errors if has_limit(each)}
     return {**body, **limits, **dict.fromkeys(left_out)}
 
 
@@ -258,28 +361,24 @@ def reasons(errors: Iterable[FieldError]) -> set[tuple[str, str]]:
 
 
 def without_a_limit(errors: tuple[FieldError, ...]) -> set[tuple[str, str]]:
-    return reasons(each for each in errors if not has_limit(each, errors))
+    return reasons(each for each in errors if not has_limit(each))
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
-@given(pools(), BODIES, st.booleans())
-def test_whoever_takes_all_limits_at_once_is_refused_for_nothing_that_was_not_told(the_pool, body, over_nodes):
-    # While no node bounds a number, one that can't be read has no largest beside a whole group that is refused.
-    assume(the_pool.nodes or 0 not in (body.get(name) for name in COUNTS))
-    errors = checked(body, the_pool=the_pool, over_nodes=over_nodes)[1]
-    left = checked(with_limits(body, errors), the_pool=the_pool, over_nodes=over_nodes)[1]
+@given(pools(), BODIES, st.booleans(), POLICIES)
+def test_whoever_takes_all_limits_at_once_is_refused_for_nothing_that_was_not_told(the_pool, body, over_nodes, policy):
+    errors = checked(body, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+    left = checked(with_limits(body, errors), the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
     assert reasons(left) <= without_a_limit(errors)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
-@given(pools(), BODIES, st.booleans())
+@given(pools(), BODIES, st.booleans(), POLICIES)
 def test_whoever_leaves_out_rules_that_hold_nowhere_and_takes_the_limits_is_refused_for_nothing_else(
-    the_pool, body, over_nodes
+    the_pool, body, over_nodes, policy
 ):
-    # While no node bounds a number, one that can't be read has no largest beside a whole group that is refused.
-    assume(the_pool.nodes or 0 not in (body.get(name) for name in COUNTS))
-    errors = checked(body, the_pool=the_pool, over_nodes=over_nodes)[1]
+    errors = checked(body, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
     ruled = ("affinity.required", "unsatisfiable_rule") in reasons(errors)
     mended = with_limits(without_rules(body) if ruled else body, errors)
-    left = checked(mended, the_pool=the_pool, over_nodes=over_nodes)[1]
-    assert reasons(left) <= without_a_limit(errors)
+    left = checked(mended, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+    assert reasons(left) <= without_a_limit(errors) - {RULE[:2]}
