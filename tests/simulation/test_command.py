@@ -203,6 +203,38 @@ def test_a_wrong_argument_is_one_line_that_names_it_and_what_to_write_with_statu
     assert (ended.value.code, told.count("\n")) == (2, 1)
 
 
+def test_all_that_is_wrong_is_told_at_once_a_line_each(tmp_path, capsys):
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"half_life_s": -1, "zzz": 2}')
+    sent = ["--nodes=8by2", "--jobs=gone.csv", f"--policy={policy}", "--classes=all", "--restore-s=-1", "--save-s=x"]
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", "simulate", *sent])
+    told = capsys.readouterr().err.removeprefix("CommandError: ").splitlines()
+    see = "; see manage.py simulate --help"
+    assert ended.value.code == 2
+    assert told[:3] == [
+        f"argument --classes: invalid choice: 'all' (choose from 'none', 'hash'){see}",
+        f"argument --restore-s: write whole seconds from 0 to 86400, not '-1'{see}",
+        f"argument --save-s: write whole seconds from 0 to 86400, not 'x'{see}",
+    ]
+    assert told[3].startswith("--nodes '8by2' is neither a file nor a cluster")
+    assert told[4].startswith("--policy: ")
+    assert all(name in "".join(told[4:-1]) for name in ("half_life_s", "zzz"))
+    assert told[-1].startswith("--jobs: gone.csv can't be read")
+
+
+@pytest.mark.parametrize("other", ["--nodes=8by2", "--policy=gone.json", "--classes=all"])
+def test_a_job_without_a_walltime_is_told_beside_another_fault(other, tmp_path, capsys):
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_s,duration_s,gpus,req_walltime_s\na,0,1,1,\n")
+    sent = ["--nodes=8x2", f"--jobs={path}", "--estimates=requested", other]
+    with pytest.raises(SystemExit):
+        Command().run_from_argv(["manage.py", "simulate", *sent])
+    told = capsys.readouterr().err
+    assert other.split("=")[0] in told
+    assert "--jobs: jobs.csv, line 2, column req_walltime_s: is empty" in told
+
+
 def test_without_nodes_and_jobs_it_says_that_they_are_missing(capsys):
     with pytest.raises(SystemExit) as ended:
         Command().run_from_argv(["manage.py", "simulate"])

@@ -7,8 +7,9 @@ import json
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from scheduling.simulation.idle import idle_columns, idle_policy, idle_values
 from scheduling.simulation.policy_patch import PatchError, patch_of, patched
 from scheduling.simulation.queueing import CLASSES, ESTIMATES, QueueingError, beyond_limit, queue_jobs
 from scheduling.simulation.report import Report, report
+from scheduling.simulation.runtime import SimJob
 from scheduling.simulation.table import TableError
 from scheduling.simulation.workload import read_trace
 from scheduling.simulation.world import simulate
@@ -28,6 +30,14 @@ from scheduling.simulation.world import simulate
 MAX_PAUSE_S = 86_400
 MAX_DIGITS = 9
 WRONG = 2  # the status when the arguments, or what they name, can't be used
+HELP = "; see manage.py simulate --help"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """In place of an option's value: why it can't be used. It is told with what is wrong with the others."""
+
+    why: str
 
 
 class Command(BaseCommand):
@@ -39,21 +49,30 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--nodes", required=True, metavar="FILE|SPEC", help=f"a CSV(.gz) file of nodes, or {HOW}")
-        parser.add_argument("--jobs", required=True, metavar="FILE", type=_file, help="a CSV(.gz) file of jobs")
-        parser.add_argument("--policy", metavar="FILE", type=_file, help="JSON: what differs from the default policy")
+        parser.add_argument("--jobs", required=True, metavar="FILE", type=_kept(_file), help="a CSV(.gz) file of jobs")
         parser.add_argument(
-            "--classes", choices=CLASSES, default="none", help="none: all Normal; hash: drawn by job id"
+            "--policy", metavar="FILE", type=_kept(_file), help="JSON: what differs from the default policy"
+        )
+        parser.add_argument(
+            "--classes",
+            type=_kept(_one_of(CLASSES)),
+            metavar=f"{{{','.join(CLASSES)}}}",
+            default="none",
+            help="none: all Normal; hash: drawn by job id",
         )
         parser.add_argument(
             "--estimates",
-            choices=ESTIMATES,
+            type=_kept(_one_of(ESTIMATES)),
+            metavar=f"{{{','.join(ESTIMATES)}}}",
             default="oracle",
             help="max_duration: the recorded duration, or the walltime that was requested",
         )
         parser.add_argument(
-            "--restore-s", type=_pause, default=60, help="seconds an evicted job restores (%(default)s)"
+            "--restore-s", type=_kept(_pause), default=60, help="seconds an evicted job restores (%(default)s)"
         )
-        parser.add_argument("--save-s", type=_pause, default=0, help="seconds an evicted job saves (%(default)s)")
+        parser.add_argument(
+            "--save-s", type=_kept(_pause), default=0, help="seconds an evicted job saves (%(default)s)"
+        )
         parser.add_argument(
             "--json",
             action="store_true",
@@ -67,11 +86,11 @@ class Command(BaseCommand):
         return parser
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """As for every command; what is wrong with the arguments is one line, and the status is 2."""
+        """As for every command; what is wrong with the arguments is told a line each, and the status is 2."""
         try:
             super().run_from_argv(argv)
         except CommandError as wrong:  # from the parser: Django turns only those of the run into a line
-            self.stderr.write(f"CommandError: {str(wrong).removeprefix('Error: ')}; see manage.py simulate --help")
+            self.stderr.write(f"CommandError: {str(wrong).removeprefix('Error: ')}{HELP}")
             sys.exit(WRONG)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -86,17 +105,30 @@ class Command(BaseCommand):
 
 
 def _replay(options: dict[str, Any]) -> Report:
-    with _naming("--nodes"):
+    wrong = [
+        f"argument --{name.replace('_', '-')}: {value.why}{HELP}"
+        for name, value in options.items()
+        if isinstance(value, Fault)
+    ]
+    usable = {name: value for name, value in options.items() if not isinstance(value, Fault)}
+    chosen: dict[str, Any] = {name: usable[name] for name in ("classes", "estimates") if name in usable}
+    made, trace, policy = None, None, DEFAULT_POLICY
+    patch: Mapping[str, Any] = {}
+    with _naming("--nodes", wrong):
         made = cluster(options["nodes"])
-        pool = made.pool
-    with _naming("--policy"):
-        patch = {} if options["policy"] is None else patch_of(options["policy"])
+    with _naming("--policy", wrong):
+        patch = {} if usable.get("policy") is None else patch_of(usable["policy"])
         policy = patched(DEFAULT_POLICY, patch)
-    with _naming("--jobs"):
-        trace = read_trace(options["jobs"])
-    chosen: dict[str, Any] = {"classes": options["classes"], "estimates": options["estimates"]}
-    with _naming(None):
-        jobs = queue_jobs(trace, policy, **chosen, types=says_types(pool))
+    if "jobs" in usable:
+        with _naming("--jobs", wrong):
+            trace = read_trace(usable["jobs"])
+    jobs: tuple[SimJob, ...] = ()
+    if trace is not None:
+        with _naming(None, wrong):
+            jobs = queue_jobs(trace, policy, **chosen, types=made is None or says_types(made.pool))
+    if made is None or trace is None or wrong:
+        raise CommandError("\n".join(wrong), returncode=WRONG)
+    pool = made.pool
     notes = (
         *made.idle, *beyond_limit(trace, options["estimates"]), *idle_columns(trace, pool, **chosen),
         *idle_values(DEFAULT_POLICY, patch), *idle_policy(policy, trace, pool),
@@ -111,13 +143,36 @@ def _replay(options: dict[str, Any]) -> Report:
 
 
 @contextmanager
-def _naming(argument: str | None) -> Iterator[None]:
-    """What is wrong with what the argument names is told with it in front, once: a cluster's message may name it."""
+def _naming(argument: str | None, wrong: list[str]) -> Iterator[None]:
+    """What is wrong with what the argument names is added to ``wrong`` with it in front, once: a cluster's message may
+    name it."""
     try:
         yield
-    except (ClusterError, PatchError, QueueingError, TableError) as wrong:
-        named = argument is None or (isinstance(wrong, ClusterError) and argument in str(wrong))
-        raise CommandError(str(wrong) if named else f"{argument}: {wrong}", returncode=WRONG) from wrong
+    except (ClusterError, PatchError, QueueingError, TableError) as fault:
+        named = argument is None or (isinstance(fault, ClusterError) and argument in str(fault))
+        wrong.append(str(fault) if named else f"{argument}: {fault}")
+
+
+def _kept(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """What reads an option's value as ``read`` does, with a ``Fault`` in place of an error."""
+
+    def kept(text: str) -> Any:
+        try:
+            return read(text)
+        except ArgumentTypeError as wrong:
+            return Fault(str(wrong))
+
+    return kept
+
+
+def _one_of(names: Sequence[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in names:
+            known = ", ".join(map(repr, names))
+            raise ArgumentTypeError(f"invalid choice: {text!r} (choose from {known})")
+        return text
+
+    return read
 
 
 def _file(text: str) -> Path:
