@@ -204,6 +204,7 @@ CELERY_BEAT_SCHEDULE = {
     "retain-events": {"task": "scheduling.tasks.retain_events", "schedule": 3600},
     "verify-artifacts": {"task": "scheduling.tasks.verify_artifacts", "schedule": 1800},
     "collect-uploads": {"task": "scheduling.tasks.collect_uploads", "schedule": 3600},
+    "collect-artifacts": {"task": "scheduling.tasks.collect_artifacts", "schedule": 3600},
 }
 
 # ------------------------------------------------------------------ people, tokens
@@ -303,6 +304,11 @@ TICK_S = number("EMEP_TICK_S", 2.0)
 EVENT_RETENTION_DAYS = whole("EMEP_EVENT_RETENTION_DAYS", 90)
 LOG_BYTES_PER_ATTEMPT = whole("EMEP_LOG_BYTES", 4 * 1024 * 1024)
 MAX_ARTIFACT_BYTES = whole("EMEP_MAX_ARTIFACT_BYTES", 2 * 1024**4)
+# What is kept for a while, and how long nobody must have needed bytes before they are removed.
+CHECKPOINT_HOURS_AFTER_SUCCESS = whole("EMEP_CHECKPOINT_HOURS_AFTER_SUCCESS", 24)
+CHECKPOINT_HOURS_AFTER_FAILURE = whole("EMEP_CHECKPOINT_HOURS_AFTER_FAILURE", 7 * 24)
+UNPUBLISHED_HOURS = whole("EMEP_UNPUBLISHED_HOURS", 24)
+COLLECTION_GRACE_HOURS = whole("EMEP_COLLECTION_GRACE_HOURS", 24)
 
 LOGGING = {
     "version": 1,

@@ -97,8 +97,8 @@ class PreemptionRuleAdmin(Policy):
 class ProjectAdmin(Policy):
     """Projects, their weights edited in the list."""
 
-    list_display = ("name", "weight")
-    list_editable = ("weight",)
+    list_display = ("name", "weight", "artifact_quota_gb")
+    list_editable = ("weight", "artifact_quota_gb")
     search_fields = ("name",)
     inlines = (MembershipInline,)
 

@@ -29,3 +29,9 @@ def verify_artifacts() -> dict[str, int]:
 def collect_uploads() -> int:
     """Abandoned uploads go."""
     return upkeep.collect_uploads(now())
+
+
+@shared_task(ignore_result=True)
+def collect_artifacts() -> dict[str, object]:
+    """What need not be kept any longer goes."""
+    return upkeep.collect_artifacts(now())

@@ -18,9 +18,10 @@ from scheduling.api.ranges import file_response, headers_of, span_of, unchanged
 from scheduling.api.shapes import artifacts as shapes
 from scheduling.api.shapes.answers import BYTES, PAGING, documented, page_of, query
 from scheduling.api.uploads import checked
+from scheduling.services import artifact_deletion as deletion
 from scheduling.services import artifact_files, filters
 from scheduling.services import artifacts as service
-from scheduling.services.artifacts import Owner
+from scheduling.services.artifacts import Owner, Refusal
 from scheduling.store.queries import artifacts as queries
 
 RANGE = query("Range", "One range: bytes=first-last.", where="header")
@@ -34,14 +35,17 @@ class ArtifactList(Door):
     @documented("artifacts_list", "Artifacts, newest first", tag="artifacts",
                 answer=page_of("Artifact", shapes.ArtifactShape),
                 parameters=(query("kind", "Kind."), query("project", "Project."),
-                            query("q", "Part of the name or digest."), *PAGING))  # fmt: skip
+                            query("q", "Part of the name or digest."),
+                            query("deleted", "true: those that were deleted; else those that are there."),
+                            *PAGING))  # fmt: skip
     def get(self, request: Request) -> Response:
         """One page of the artifacts that pass the filters."""
-        given = parameters(request, ("kind", "project", "q", *PARAMETERS))
+        given = parameters(request, ("kind", "project", "q", "deleted", *PARAMETERS))
         refuse_filters(filters.wrong_of_artifacts(self.actor, given))
         rows = queries.filtered(
-            self.actor, kind=given.get("kind", ""), project=given.get("project", ""), q=given.get("q", "")
-        )
+            self.actor, kind=given.get("kind", ""), project=given.get("project", ""), q=given.get("q", ""),
+            deleted=given.get("deleted") == "true",
+        )  # fmt: skip
         return Response(
             listed(request, given, rows, by="created_at", shown=lambda found: [queries.as_dict(a) for a in found])
         )
@@ -78,11 +82,39 @@ class OfArtifact(Door):
 class ArtifactDetail(OfArtifact):
     """One artifact."""
 
+    scopes = {"GET": "artifacts:read", "DELETE": "artifacts:write"}
+
     @documented("artifacts_retrieve", "One artifact with its files", tag="artifacts", answer=shapes.ArtifactShape)
     def get(self, request: Request, artifact_id: str) -> Response:
         """The artifact."""
         parameters(request, ())
         return Response(queries.as_dict(self.artifact(artifact_id)))
+
+    @documented("artifacts_delete", "Delete an artifact; its record and lineage stay", tag="artifacts",
+                answer=shapes.ArtifactShape)  # fmt: skip
+    def delete(self, request: Request, artifact_id: str) -> Response:
+        """The artifact, deleted; 403 for who did not make it, 409 while jobs need it."""
+        parameters(request, ())
+        return _changed(deletion.delete(artifact_id, self.actor, self.now))
+
+
+class ArtifactRestore(Door):
+    """A deleted artifact, again."""
+
+    scopes = {"POST": "artifacts:write"}
+
+    @documented("artifacts_restore", "Take a deletion back while the bytes are kept", tag="artifacts",
+                answer=shapes.ArtifactShape)  # fmt: skip
+    def post(self, request: Request, artifact_id: str) -> Response:
+        """The artifact as it was; 403 for who did not make it, 410 when its bytes are gone."""
+        parameters(request, ())
+        return _changed(deletion.restore(artifact_id, self.actor, self.now))
+
+
+def _changed(result: dict[str, Any] | Refusal | None) -> Response:
+    if result is None:
+        raise not_found("artifact")
+    return Response(checked(result))
 
 
 class ArtifactLineage(OfArtifact):
@@ -103,7 +135,11 @@ class ArtifactFile(OfArtifact):
     def get(self, request: Request, artifact_id: str, path: str) -> HttpResponseBase:
         """The file or one range of it, as an attachment; its sha256 is its ETag."""
         parameters(request, ())
-        return download(request, self.artifact(artifact_id).files, path)
+        artifact = self.artifact(artifact_id)
+        if artifact.deleted_at is not None:
+            words = f"it was deleted ({artifact.deleted_why}): restore it while its bytes are kept"
+            raise Problem(410, "deleted_artifact", words)
+        return download(request, artifact.files, path)
 
 
 def download(request: Request, files: list[dict[str, Any]], path: str) -> HttpResponseBase:

@@ -41,6 +41,7 @@ urlpatterns = [
     path("artifacts/uploads/<str:upload>/commit/", uploads.UploadCommit.as_view(), name="api-upload-commit"),
     path("artifacts/<str:artifact_id>/", artifacts.ArtifactDetail.as_view(), name="api-artifact"),
     path("artifacts/<str:artifact_id>/files/<path:path>", artifacts.ArtifactFile.as_view(), name="api-artifact-file"),
+    path("artifacts/<str:artifact_id>/restore/", artifacts.ArtifactRestore.as_view(), name="api-artifact-restore"),
     path("artifacts/<str:artifact_id>/lineage/", artifacts.ArtifactLineage.as_view(), name="api-artifact-lineage"),
     path("tokens/", tokens.TokenList.as_view(), name="api-tokens"),
     path("tokens/<str:token_id>/", tokens.TokenDetail.as_view(), name="api-token"),

@@ -2,7 +2,7 @@
 
 from scheduling.models.access import ApiToken, IdempotencyKey
 from scheduling.models.allocations import Allocation, Attempt, AttemptNode, LogChunk, LostWork, MetricPoint
-from scheduling.models.artifacts import Artifact, ArtifactParent, JobOutput, ProjectBlob, Upload
+from scheduling.models.artifacts import Artifact, ArtifactParent, JobOutput, ProjectBlob, UnusedBlob, Upload
 from scheduling.models.events import Availability, Event, SchedulerState
 from scheduling.models.fairshare import (
     Balance,
@@ -50,6 +50,7 @@ __all__ = [
     "ProjectBlob",
     "Queue",
     "SchedulerState",
+    "UnusedBlob",
     "Upload",
     "UsageDay",
     "Window",

@@ -27,6 +27,9 @@ class Artifact(models.Model):
     published = models.BooleanField(default=False, help_text="an attempt's output is published when it succeeds")
     verified_at = models.DateTimeField(null=True)
     corrupt = models.BooleanField(default=False)
+    deleted_at = models.DateTimeField(null=True, help_text="its row and lineage stay, its bytes go with the collection")
+    deleted_by = models.CharField(max_length=160, blank=True, default="")
+    deleted_why = models.CharField(max_length=200, blank=True, default="")
 
     class Meta:
         ordering = ["-created_at", "id"]
@@ -50,6 +53,20 @@ class ProjectBlob(models.Model):
 
     def __str__(self) -> str:
         return f"{self.project_id} has {self.sha256[:12]}"
+
+
+class UnusedBlob(models.Model):
+    """Bytes that no artifact and no job needed when the store was last gone through; ``since`` when first."""
+
+    sha256 = models.CharField(max_length=64, unique=True)
+    size = models.PositiveBigIntegerField()
+    since = models.DateTimeField()
+
+    class Meta:
+        ordering = ["sha256"]
+
+    def __str__(self) -> str:
+        return f"{self.sha256[:12]} since {self.since:%Y-%m-%d}"
 
 
 class ArtifactParent(models.Model):

@@ -52,6 +52,8 @@ class SchedulerState(models.Model):
         null=True, help_text="an operator said then that the many nodes that had fallen silent are gone"
     )
 
+    store_name = models.CharField(max_length=40, blank=True, default="", help_text="of the artifact directory")
+
     def __str__(self) -> str:
         return f"{self.holder or 'nobody'} leads (epoch {self.epoch})"
 

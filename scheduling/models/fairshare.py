@@ -87,6 +87,11 @@ class Project(models.Model):
     name = models.CharField(max_length=63, unique=True, validators=[SLUG])
     weight = models.FloatField(default=1.0, validators=[NOT_NEGATIVE], help_text="0 sorts last inside its level")
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="projects")
+    artifact_quota_gb = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="GB (10^9 bytes) of artifacts; with more, nothing new is taken; empty: no limit",
+    )
     history = HistoricalRecords()
 
     class Meta:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -17,6 +18,8 @@ from django.conf import settings
 from safetensors import SafetensorError, safe_open
 
 CHUNK = 1024 * 1024
+# The file that tells whose the directory is.
+NAME = "store-name"
 LEAST_FREE = 64 * CHUNK
 WRITERS = 8
 
@@ -186,3 +189,56 @@ def tensors_of(path: Path) -> dict[str, list[object]]:
 
 def _row(piece: object) -> list[object]:
     return [piece.get_dtype(), list(piece.get_shape())]  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def nothing_collected() -> Iterator[None]:
+    """Meanwhile no blob goes: one that was seen to be there can be relied on until a row says so."""
+    with _lock_file() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[bool]:
+    """Whether blobs may go meanwhile: False, and nothing is locked, while somebody relies on them."""
+    with _lock_file() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def _lock_file() -> BinaryIO:
+    settings.ARTIFACT_DIR.mkdir(parents=True, exist_ok=True)
+    return (settings.ARTIFACT_DIR / "collection.lock").open("ab")
+
+
+def blobs() -> dict[str, int]:
+    """Every blob that is stored, with its size in bytes."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(FileNotFoundError):
+        for folder in os.scandir(settings.ARTIFACT_DIR / "objects"):
+            with os.scandir(folder) as files:
+                found |= {folder.name + file.name: file.stat().st_size for file in files}
+    return found
+
+
+def remove_blob(sha256: str) -> None:
+    """The blob is not there any more."""
+    blob(sha256).unlink(missing_ok=True)
+
+
+def store_name() -> str | None:
+    """By what name the directory's database knows it; None before it was given one."""
+    with contextlib.suppress(FileNotFoundError):
+        return (settings.ARTIFACT_DIR / NAME).read_text().strip() or None
+    return None
+
+
+def name_store(name: str) -> None:
+    """The directory has that name from now on."""
+    settings.ARTIFACT_DIR.mkdir(parents=True, exist_ok=True)
+    (settings.ARTIFACT_DIR / NAME).write_text(f"{name}\n")

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from scheduling.core.fields import shown
 from scheduling.services import artifact_files as bytes_on_disk
+from scheduling.services import quota
 from scheduling.store import artifact_rows as rows
 from scheduling.store.commit.parts import live_part
 from scheduling.store.queries import artifacts as queries
@@ -69,6 +70,8 @@ def begin(owner: Owner, message: Mapping[str, Any], now: datetime) -> dict[str, 
         project = message["project"]
         if not isinstance(project, str) or not owner.actor.sees(project):
             return Refusal(422, "unknown_project", f"there is no project {shown(project)} among yours", "project")
+        if (over := quota.over(project, total)) is not None:
+            return Refusal(413, over["code"], over["message"], over["field"], {"limit": over["limit"]})
         made = rows.open_upload(project=project, user_id=owner.actor.user_id, name=name.strip(), kind=kind,
                                 meta=dict(meta or {}), files=files, now=now)  # fmt: skip
     else:
@@ -215,6 +218,12 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
     files = _with_digests(upload, message.get("sha256"))
     if isinstance(files, Refusal):
         return files
+    with bytes_on_disk.nothing_collected():
+        return _committed(owner, upload, files, now)
+
+
+def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime) -> dict[str, Any] | Refusal:
+    """The artifact of these files, whose bytes have come or are here already."""
     known, sizes = _known(upload, files), bytes_on_disk.part_sizes(upload.pk)
     tensors: dict[str, Any] = {}
     wrong: list[Refusal] = []

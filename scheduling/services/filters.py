@@ -38,9 +38,11 @@ def _of_jobs(actor: Actor, given: Mapping[str, str]) -> Iterator[dict[str, Any]]
 
 
 def wrong_of_artifacts(actor: Actor, given: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
-    """The errors of a filter of artifacts by ``kind`` and ``project``; "" asks for all."""
+    """The errors of a filter of artifacts by ``kind``, ``project`` and ``deleted``; "" asks for all, and for those that
+    are there."""
     filled = {name: value for name, value in given.items() if value}
-    return (*_one_of("kind", filled, ARTIFACT_KINDS), *_project(actor, filled))
+    kind = _one_of("kind", filled, ARTIFACT_KINDS)
+    return (*kind, *_project(actor, filled), *_one_of("deleted", filled, ("true", "false")))
 
 
 def _people(actor: Actor) -> list[str]:

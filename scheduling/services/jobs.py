@@ -15,7 +15,7 @@ from django.db import transaction
 from scheduling.core.capacity import rooms_at_door
 from scheduling.core.lifecycle import JobState
 from scheduling.core.request import FieldError, ResourceRequest, Rights, Submission, validate
-from scheduling.services import models_fit, notify, recipes, replacing
+from scheduling.services import models_fit, notify, quota, recipes, replacing
 from scheduling.store import load, topology
 from scheduling.store.clock import to_ms
 from scheduling.store.commit import jobs as commit
@@ -87,6 +87,8 @@ def check(
             fit = models_fit.check(kind, clean, project=project, actor=actor, right=not wrong)
             resolved |= {"inputs": fit.inputs, "rows": fit.rows}
             errors += fit.errors
+    if project and actor.sees(project) and (over := quota.over(project)) is not None:
+        errors.append(over)
     return (submission if not errors else None), resolved, tuple(errors)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduling.store.clock import past_in_words
 from scheduling.store.queries import artifacts
 from scheduling.store.queries.access import Actor
 from workers.catalog import KINDS, nearest
@@ -39,10 +40,7 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
     for field, reference, name in KINDS[kind].references(params):
         found = artifacts.resolve(actor, project, reference) if actor.sees(project) else None
         if found is None:
-            hint = nearest(reference, artifacts.names(actor, project)) if actor.sees(project) else ""
-            errors.append(
-                _wrong(field, "no_such_artifact", f"there is no artifact {reference[:100]!r} in your projects{hint}")
-            )
+            errors.append(_unknown(field, reference, project, actor))
         elif KINDS[kind].takes and found.kind not in KINDS[kind].takes:
             errors.append(_wrong(field, "not_a_model", f"{found.name!r} is a {found.kind}, not a model"))
         elif found.corrupt:
@@ -67,6 +65,18 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
     parts, wrong = lay_out(recipe, tables)
     rows = () if wrong else tuple(rows_of(recipe, parts, tables))
     return Fit(inputs, [_wrong(e.field, e.code, e.message, e.limit) for e in wrong], rows)
+
+
+def _unknown(field: str, reference: str, project: str, actor: Actor) -> dict[str, Any]:
+    """What there is no artifact for, or no more."""
+    gone = artifacts.deleted(actor, project, reference) if actor.sees(project) else None
+    if gone is not None and gone.deleted_at is not None:
+        words = (
+            f"{gone.name!r} was deleted on {past_in_words(gone.deleted_at)} ({gone.deleted_why}): restore it on its "
+        )
+        return _wrong(field, "deleted_artifact", f"{words}page while its bytes are kept, or give another")
+    hint = nearest(reference, artifacts.names(actor, project)) if actor.sees(project) else ""
+    return _wrong(field, "no_such_artifact", f"there is no artifact {reference[:100]!r} in your projects{hint}")
 
 
 def _table(name: str, tensors: Mapping[str, Any]) -> Table:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 
-from scheduling.services import artifacts
+from scheduling.services import artifacts, collection
 from scheduling.store import upkeep
 
 VERIFY_BYTES = 4 * 1024**3
@@ -32,3 +33,8 @@ def verify_artifacts(now: datetime) -> dict[str, int]:
 def collect_uploads(now: datetime) -> int:
     """Uploads abandoned for a day are gone; returns how many."""
     return artifacts.collect_uploads(now, older_than_s=ABANDONED_S)
+
+
+def collect_artifacts(now: datetime) -> dict[str, Any]:
+    """What is over counts as deleted, and bytes that nobody has needed for the grace are gone."""
+    return collection.collect(now).as_dict()

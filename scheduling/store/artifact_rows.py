@@ -12,6 +12,7 @@ from django.db.models import Max
 
 from scheduling.models import Artifact, ArtifactParent, Attempt, AttemptNode, Project, ProjectBlob, Upload
 from scheduling.store import journal
+from scheduling.store.commit import deleting
 from scheduling.store.output_names import artifact_name
 
 
@@ -82,6 +83,8 @@ def commit_upload(
     )  # fmt: skip
     if published and not artifact.published:
         Artifact.objects.filter(pk=artifact.pk).update(published=True)
+    if artifact.deleted_at is not None:
+        deleting.restore(artifact.pk, now=now, actor=actor)
     if job is not None and fresh:
         inputs = job.spec.get("inputs", [])
         parents = Artifact.objects.in_bulk([UUID(i["artifact"]) for i in inputs])
@@ -134,7 +137,8 @@ def saved_at(job: UUID, artifact: UUID) -> datetime | None:
 
 def stalest(limit: int) -> list[tuple[UUID, int, list[Any]]]:
     """(id, size, files) of the published artifacts whose last verification is oldest."""
-    rows = Artifact.objects.filter(published=True).order_by("verified_at", "created_at")[:limit]
+    rows = Artifact.objects.filter(published=True, deleted_at__isnull=True)
+    rows = rows.order_by("verified_at", "created_at")[:limit]
     never = [a for a in rows if a.verified_at is None]
     return [(a.pk, a.size, a.files) for a in [*never, *(a for a in rows if a.verified_at is not None)]]
 

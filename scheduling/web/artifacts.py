@@ -8,15 +8,17 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 
-from scheduling.services import filters
-from scheduling.services.artifacts import KINDS
+from scheduling.services import artifact_deletion as deletion
+from scheduling.services import filters, now
+from scheduling.services.artifacts import KINDS, Refusal
 from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries import pages
 from scheduling.store.queries.access import Actor
-from scheduling.web.access import signed_in
+from scheduling.web.access import posted, signed_in
 from scheduling.web.file_lists import part_of
 from scheduling.web.wording import amount, size
 
@@ -24,11 +26,14 @@ from scheduling.web.wording import amount, size
 @signed_in
 def artifacts(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The artifacts of one's projects, newest first, by kind, project and name."""
-    wanted = {key: request.GET.get(key, "")[:200] for key in ("kind", "project", "q")}
+    wanted = {key: request.GET.get(key, "")[:200] for key in ("kind", "project", "q", "deleted")}
     after = request.GET.get("after", "")
     wrong = filters.wrong_of_artifacts(actor, wanted)
     kind, project, q = wanted["kind"], wanted["project"], wanted["q"]
-    page = pages.Page((), "") if wrong else pages.artifact_page(actor, kind=kind, project=project, q=q, after=after)
+    deleted = wanted["deleted"] == "true"
+    page = pages.Page((), "")
+    if not wrong:
+        page = pages.artifact_page(actor, kind=kind, project=project, q=q, after=after, deleted=deleted)
     given = {k: v for k, v in wanted.items() if v}
     context = {
         "rows": [{**row, "read_size": size(row["size"])} for row in page.rows],
@@ -38,7 +43,12 @@ def artifacts(request: HttpRequest, actor: Actor) -> HttpResponse:
         "wrong": wrong,
         "kinds": KINDS,
         "projects": pages.project_names(actor),
-        "sentence": _sentence(len(page.rows), more=bool(page.following), filtered=bool(given)),
+        "sentence": _sentence(
+            len(page.rows),
+            "deleted artifact" if deleted else "artifact",
+            more=bool(page.following),
+            filtered=bool(given),
+        ),
     }
     return render(request, "artifacts.html", context, status=400 if wrong else 200)
 
@@ -60,13 +70,39 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
     sentence = (
         f"{made}, made from {amount(len(links['parents']), 'parent')}." if links["parents"] else f"{made}, uploaded."
     )
+    mine = deletion.may_delete(actor, row)
     context = {
         "artifact": shown,
+        "may_delete": mine,
+        "restorable": shown["deleted"] is not None and deletion.is_restorable(row),
+        "at_stake": _at_stake(len(links["children"])),
         "part": part_of(shown["files"], request.GET.get("page", "")),
         "about": list(about(shown["meta"])),
         **links,
     }
     return render(request, "artifact.html", {**context, "sentence": sentence})
+
+
+@posted
+@signed_in
+def act(request: HttpRequest, actor: Actor, artifact_id: UUID, verb: str) -> HttpResponse:
+    """The artifact is deleted or restored, or a message says why not."""
+    done = (deletion.delete if verb == "delete" else deletion.restore)(str(artifact_id), actor, now())
+    if done is None:
+        raise Http404("there is no such artifact in your projects")
+    if isinstance(done, Refusal):
+        messages.error(request, f"{done.message[:1].upper()}{done.message[1:]}; nothing was changed.")
+    return redirect("artifact", artifact_id=artifact_id)
+
+
+def _at_stake(children: int) -> str:
+    """What goes with a deletion, and what does not."""
+    stay = f", and so does what was made from it ({amount(children, 'artifact')})" if children else ""
+    hours = amount(deletion.kept_hours(), "hour")
+    return (
+        f"It can't be downloaded or worked on then. Its bytes are kept for {hours} more, in which it can be restored; "
+        f"its record stays{stay}."
+    )
 
 
 def about(meta: Mapping[str, Any], within: str = "") -> Iterator[dict[str, Any]]:
@@ -81,8 +117,8 @@ def about(meta: Mapping[str, Any], within: str = "") -> Iterator[dict[str, Any]]
             yield {"word": word, "value": json.dumps(value, ensure_ascii=False), "code": True}
 
 
-def _sentence(count: int, *, more: bool, filtered: bool) -> str:
+def _sentence(count: int, what: str, *, more: bool, filtered: bool) -> str:
     if not count:
-        return "No artifact matches." if filtered else "There are no artifacts yet."
-    found = f"{amount(count, 'artifact')}{' match' if filtered and count > 1 else ''}, newest first."
+        return f"No {what} matches." if filtered else "There are no artifacts yet."
+    found = f"{amount(count, what)}{' match' if filtered and count > 1 else ''}, newest first."
     return f"The newest {found}" if more else found

@@ -29,6 +29,9 @@ urlpatterns = [
     path("share/", share.share, name="share"),
     path("artifacts/", artifacts.artifacts, name="artifacts"),
     path("artifacts/<uuid:artifact_id>/", artifacts.artifact, name="artifact"),
+    re_path(
+        r"^artifacts/(?P<artifact_id>[0-9a-f-]{36})/(?P<verb>delete|restore)/$", artifacts.act, name="artifact-act"
+    ),
     path("account/", account.account, name="account"),
     path("account/tokens/", account.make_token, name="token-make"),
     path("account/tokens/<str:token_id>/revoke/", account.revoke, name="token-revoke"),

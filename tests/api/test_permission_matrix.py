@@ -49,6 +49,8 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("PUT", "artifacts/uploads/{upload}/files/{path}"): (200, 404, 404),
     ("POST", "artifacts/uploads/{upload}/commit/"): (422, 404, 404),
     ("GET", "artifacts/{artifact}/"): (200, 404, 200),
+    ("DELETE", "artifacts/{artifact}/"): (409, 404, 409),
+    ("POST", "artifacts/{artifact}/restore/"): (200, 404, 200),
     ("GET", "artifacts/{artifact}/files/{path}"): (200, 404, 200),
     ("GET", "artifacts/{artifact}/lineage/"): (200, 404, 200),
     ("GET", "tokens/"): (200, 200, 200),

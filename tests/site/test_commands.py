@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from datetime import timedelta
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from scheduling.models import Job, SchedulerState
-from scheduling.services import pool, watch
+from scheduling.models import Job, SchedulerState, UnusedBlob
+from scheduling.services import artifact_deletion as deletion
+from scheduling.services import artifact_files, pool, watch
+from scheduling.store import clock
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -63,3 +67,36 @@ def test_the_loop_ticks_at_once_on_a_submission_and_frees_its_lease():
         stop.set()
         loop.join(10)
     assert SchedulerState.objects.get(pk=1).holder == ""
+
+
+def test_collectartifacts_says_what_it_would_remove_and_then_removes_it():
+    lab = b.lab()
+    call_command("collectartifacts", stdout=StringIO())
+    deletion.delete(lab.models[0], lab.who["alice"], clock.now())
+    said = StringIO()
+    call_command("collectartifacts", "--dry-run", stdout=said)
+    assert "0 artifacts whose time is over (0 bytes) would be deleted." in said.getvalue()
+    assert "0 blobs (0 bytes) that nobody has needed for 24 h would be removed." in said.getvalue()
+    call_command("collectartifacts", stdout=StringIO())
+    UnusedBlob.objects.update(since=clock.now() - timedelta(hours=25))
+    would, does = StringIO(), StringIO()
+    call_command("collectartifacts", "--dry-run", "--json", stdout=would)
+    call_command("collectartifacts", "--json", stdout=does)
+    planned, done = json.loads(would.getvalue()), json.loads(does.getvalue())
+    assert (planned["dry_run"], done["dry_run"], planned["removed"]) == (True, False, done["removed"])
+    assert done["removed"]["count"] == 1
+
+
+def test_collectartifacts_says_when_it_could_remove_nothing():
+    b.lab()
+    said = StringIO()
+    with artifact_files.nothing_collected():
+        call_command("collectartifacts", stdout=said)
+    assert "Somebody is storing just now, so no bytes were removed: try again." in said.getvalue()
+
+
+def test_collectartifacts_leaves_another_databases_directory_alone():
+    b.lab()
+    (artifact_files.settings.ARTIFACT_DIR / artifact_files.NAME).write_text("theirs\n")
+    with pytest.raises(CommandError, match="belongs to another database"):
+        call_command("collectartifacts")

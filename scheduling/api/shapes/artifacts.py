@@ -6,7 +6,15 @@ from typing import Any
 
 from rest_framework import serializers
 
-from scheduling.api.shapes.jobs import FileShape
+from scheduling.api.shapes.files import FileShape
+
+
+class DeletionShape(serializers.Serializer[Any]):
+    """That an artifact was deleted. Its record stays; its bytes are removed after a while."""
+
+    at = serializers.DateTimeField()
+    by = serializers.CharField()
+    why = serializers.CharField()
 
 
 class ArtifactShape(serializers.Serializer[Any]):
@@ -26,6 +34,7 @@ class ArtifactShape(serializers.Serializer[Any]):
     job = serializers.UUIDField(allow_null=True)
     verified_at = serializers.DateTimeField(allow_null=True)
     corrupt = serializers.BooleanField()
+    deleted = DeletionShape(allow_null=True)
 
 
 class AnnouncedFile(serializers.Serializer[Any]):
@@ -75,6 +84,7 @@ class LineageNode(serializers.Serializer[Any]):
     sha256 = serializers.CharField()
     job = serializers.UUIDField(allow_null=True)
     meta = serializers.JSONField()
+    deleted = DeletionShape(allow_null=True)
 
 
 class LineageEdge(serializers.Serializer[Any]):

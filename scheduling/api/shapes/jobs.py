@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from scheduling.api.shapes.answers import FieldProblem
+from scheduling.api.shapes.files import OutputShape
 from scheduling.api.shapes.params import KIND, PARAMS
 from scheduling.core.affinity import MAX_TERMS, MAX_TEXT, MAX_VALUES, MAX_WEIGHT
 from scheduling.core.resources import PLACES
@@ -188,25 +189,6 @@ class ChangeShape(serializers.Serializer[Any]):
     change = serializers.CharField()
     starts_at = serializers.DateTimeField()
     fields = serializers.JSONField(help_text="The fields of the request to be set.")  # type: ignore[assignment]
-
-
-class FileShape(serializers.Serializer[Any]):
-    """One file of an artifact."""
-
-    path = serializers.CharField()
-    size = serializers.IntegerField()
-    sha256 = serializers.CharField()
-
-
-class OutputShape(serializers.Serializer[Any]):
-    """An artifact that the job made."""
-
-    id = serializers.UUIDField()
-    name = serializers.CharField()
-    kind = serializers.CharField()
-    size = serializers.IntegerField()
-    sha256 = serializers.CharField(help_text="Of the canonical manifest.")
-    files = FileShape(many=True)
 
 
 class ScoresShape(serializers.Serializer[Any]):

@@ -114,7 +114,8 @@ def _again(job: Job) -> str:
 
 def beginning(job: Job) -> dict[str, Any]:
     """The columns with which a new job goes on where this one was saved last; none where there is nothing sound."""
-    if job.resume_id is None or not Artifact.objects.filter(pk=job.resume_id, published=True, corrupt=False).exists():
+    sound = Artifact.objects.filter(published=True, corrupt=False, deleted_at__isnull=True)
+    if job.resume_id is None or not sound.filter(pk=job.resume_id).exists():
         return {}
     return resuming.of(job).columns()
 

@@ -56,6 +56,7 @@ def chosen(job: Job, newest: Beginning, now: datetime, *, actor: str) -> Beginni
     sound = (each for each in _before(job, newest) if each.artifact and not _why_not(job, each.artifact))
     found = next(sound, Beginning(None, 0, None))
     words = {
+        "deleted": f"the checkpoint at step {newest.step} was deleted",
         "corrupt": f"the checkpoint at step {newest.step} is damaged",
         "no_progress": f"{RESTARTS} attempts in a row began with the checkpoint at step {newest.step} and did not get "
         "beyond it",
@@ -102,9 +103,11 @@ def leave_damaged(jobs: Iterable[Job], now: datetime, *, actor: str) -> None:
 
 
 def _why_not(job: Job, artifact: UUID) -> str:
-    """Why the checkpoint is not begun with: corrupt or no_progress; "" when it may be."""
+    """Why the checkpoint is not begun with: corrupt, deleted or no_progress; "" when it may be."""
     if not Artifact.objects.filter(pk=artifact, corrupt=False).exists():
         return "corrupt"
+    if Artifact.objects.filter(pk=artifact, deleted_at__isnull=False).exists():
+        return "deleted"
     begun = Attempt.objects.filter(job=job, resume_id=artifact, started_at__isnull=False, ended_at__isnull=False)
     last = list(begun.prefetch_related("nodes").order_by("-number")[:RESTARTS])
     stuck = len(last) == RESTARTS and all(_came_to_nothing(job, attempt) for attempt in last)

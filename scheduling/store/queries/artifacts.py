@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Sum
 
-from scheduling.models import Artifact, ArtifactParent, AttemptNode, Upload
+from scheduling.models import Artifact, ArtifactParent, AttemptNode, Project, Upload
 from scheduling.store.queries.access import Actor
 
 
@@ -19,9 +19,11 @@ def visible(actor: Actor) -> QuerySet[Artifact]:
     return rows.order_by("-created_at", "-id")
 
 
-def filtered(actor: Actor, *, kind: str = "", project: str = "", q: str = "") -> QuerySet[Artifact]:
-    """Visible artifacts by kind, project and part of the name."""
-    rows = visible(actor)
+def filtered(
+    actor: Actor, *, kind: str = "", project: str = "", q: str = "", deleted: bool = False
+) -> QuerySet[Artifact]:
+    """Visible artifacts by kind, project and part of the name: those that are there, or those that were deleted."""
+    rows = visible(actor).filter(deleted_at__isnull=not deleted)
     if kind:
         rows = rows.filter(kind=kind)
     if project:
@@ -57,13 +59,37 @@ def as_dict(a: Artifact) -> dict[str, Any]:
         "job": str(a.job_id) if a.job_id else None,
         "verified_at": a.verified_at,
         "corrupt": a.corrupt,
+        "deleted": deletion_of(a),
     }
+
+
+def stored_by(project: str) -> tuple[int, int | None]:
+    """(bytes of the project's artifacts that are not deleted and of what its users are uploading, its quota in GB or
+    None for none). Bytes that two of its artifacts share count twice, as either may be deleted."""
+    there = Artifact.objects.filter(project__name=project, deleted_at__isnull=True).aggregate(sum=Sum("size"))["sum"]
+    coming = Upload.objects.filter(project__name=project, user__isnull=False, artifact__isnull=True)
+    sizes = (f["size"] for files in coming.values_list("files", flat=True) for f in files)
+    quota = Project.objects.filter(name=project).values_list("artifact_quota_gb", flat=True).first()
+    return (there or 0) + sum(sizes), quota
+
+
+def deletion_of(a: Artifact) -> dict[str, Any] | None:
+    """When the artifact was deleted, by whom and why; None while it is there."""
+    return None if a.deleted_at is None else {"at": a.deleted_at, "by": a.deleted_by, "why": a.deleted_why}
 
 
 def resolve(actor: Actor, project: str, reference: str) -> Artifact | None:
     """The artifact that ``reference`` means inside the actor's projects: an id, a digest, else the newest of that
     name, the job's own project first. None is also the answer for one the actor may not know of."""
-    rows = visible(actor)
+    return _meant(filtered(actor), project, reference)
+
+
+def deleted(actor: Actor, project: str, reference: str) -> Artifact | None:
+    """The artifact that ``reference`` would mean, had it not been deleted."""
+    return _meant(filtered(actor, deleted=True), project, reference)
+
+
+def _meant(rows: QuerySet[Artifact], project: str, reference: str) -> Artifact | None:
     try:
         return rows.filter(pk=UUID(reference)).first()
     except ValueError:
@@ -77,7 +103,7 @@ def resolve(actor: Actor, project: str, reference: str) -> Artifact | None:
 
 def names(actor: Actor, project: str, kind: str = "model") -> list[str]:
     """Names of visible artifacts of a kind, to suggest the nearest one."""
-    return list(visible(actor).filter(kind=kind, project__name=project).values_list("name", flat=True)[:200])
+    return list(filtered(actor, kind=kind, project=project).values_list("name", flat=True)[:200])
 
 
 def lineage(actor: Actor, artifact: Artifact, depth: int = 20) -> dict[str, Any]:
@@ -99,7 +125,9 @@ def lineage(actor: Actor, artifact: Artifact, depth: int = 20) -> dict[str, Any]
         frontier = following - seen
     for a in visible(actor).filter(pk__in=seen):
         nodes[str(a.pk)] = {
-            k: v for k, v in as_dict(a).items() if k in ("id", "name", "kind", "size", "sha256", "job", "meta")
+            k: v
+            for k, v in as_dict(a).items()
+            if k in ("id", "name", "kind", "size", "sha256", "job", "meta", "deleted")
         }
     return {"artifact": str(artifact.pk), "nodes": list(nodes.values()),
             "edges": [e for e in edges if e["parent"] in nodes and e["child"] in nodes]}  # fmt: skip

@@ -48,9 +48,11 @@ def job_export(actor: Actor, wanted: Mapping[str, str], *, now: datetime) -> Ite
             return
 
 
-def artifact_page(actor: Actor, *, kind: str, project: str, q: str, after: str, size: int = PAGE) -> Page:
-    """The artifacts that match, newest first, from the cursor on."""
-    rows = artifacts.filtered(actor, kind=kind, project=project, q=q)
+def artifact_page(
+    actor: Actor, *, kind: str, project: str, q: str, after: str, deleted: bool = False, size: int = PAGE
+) -> Page:
+    """The artifacts that match, newest first, from the cursor on: those that are there, or those that were deleted."""
+    rows = artifacts.filtered(actor, kind=kind, project=project, q=q, deleted=deleted)
     found = list(_after(rows, "created_at", after)[: size + 1])
     shown = tuple(artifacts.as_dict(a) for a in found[:size])
     return Page(shown, _cursor(found[size - 1], "created_at") if len(found) > size else "")

@@ -1,0 +1,71 @@
+"""An artifact's page: deleting it asks once, a deleted one says so and offers what can still be done."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduling.models import Artifact
+from scheduling.services import artifact_files
+from tests import builders as b
+from tests.web.pages import browser, text
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def lab():
+    return b.lab()
+
+
+def test_its_maker_deletes_it_by_the_page_and_restores_it(lab):
+    alice, page = browser(), f"/artifacts/{lab.models[0]}/"
+    before = text(alice.get(page))
+    assert "Yes, delete it" in before
+    assert "Its bytes are kept for 24 hours more, in which it can be restored" in before
+    after = text(alice.post(f"{page}delete/", follow=True))
+    assert "Deleted, as alice asked for it. It can't be downloaded" in after
+    assert ("Restore it" in after, "Yes, delete it" in after, "download>" in after) == (True, False, False)
+    assert ">a</bdi>" not in text(alice.get("/artifacts/"))
+    assert ">a</bdi>" in text(alice.get("/artifacts/?deleted=true"))
+    restored = text(alice.post(f"{page}restore/", follow=True))
+    assert ("Restore it" in restored, "Yes, delete it" in restored) == (False, True)
+
+
+def test_who_did_not_make_it_is_offered_nothing_and_refused(lab):
+    Artifact.objects.filter(pk=lab.models[0]).update(user=None)
+    alice, page = browser(), f"/artifacts/{lab.models[0]}/"
+    assert "Yes, delete it" not in text(alice.get(page))
+    after = text(alice.post(f"{page}delete/", follow=True))
+    assert "only nobody or an admin may delete it; nothing was changed." in after
+    assert browser("bob").post(f"{page}delete/").status_code == 404
+    assert alice.get(f"{page}delete/").status_code == 405
+
+
+def test_one_that_a_job_needs_stays_and_the_page_says_which(lab):
+    b.submitted(lab.who["alice"], b.merge_body(lab.models, name="tonight"))
+    after = text(browser().post(f"/artifacts/{lab.models[0]}/delete/", follow=True))
+    assert "1 job that has not ended needs" in after
+    assert "(tonight)" in after
+    assert Artifact.objects.get(pk=lab.models[0]).deleted_at is None
+
+
+def test_one_whose_bytes_are_gone_says_so_and_offers_no_return(lab):
+    alice, page = browser(), f"/artifacts/{lab.models[0]}/"
+    alice.post(f"{page}delete/")
+    for entry in Artifact.objects.get(pk=lab.models[0]).files:
+        artifact_files.remove_blob(entry["sha256"])
+    shown = text(alice.get(page))
+    assert ("Its bytes are gone." in shown, "Restore it" in shown) == (True, False)
+    after = text(alice.post(f"{page}restore/", follow=True))
+    assert "The bytes of &#x27;a&#x27; were removed: upload it again; nothing was changed." in after
+
+
+def test_a_job_shows_that_what_came_out_was_deleted(lab):
+    alice = browser()
+    run = b.running(lab.who["alice"], lab.models)
+    made = b.output(run)
+    b.finished(run, artifacts=[made], now=b.later(60))
+    assert "model.safetensors" in text(alice.get(f"/jobs/{run.job}/"))
+    alice.post(f"/artifacts/{made}/delete/")
+    shown = text(alice.get(f"/jobs/{run.job}/"))
+    assert ('tag warn">deleted' in shown, f"/api/v1/artifacts/{made}/files/" in shown) == (True, False)
