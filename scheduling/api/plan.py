@@ -112,7 +112,7 @@ def foretold(job: dict[str, Any], actor: Actor, now: datetime) -> dict[str, Any]
         return not_foretold(job)
     start = None if found.start is None else asdict(found.start)
     helps = _changes(whatif.changes(found.alternatives, as_of, asked=found.asked))
-    why = list(whatif.reasons_for(actor, found.reasons))
+    why = whatif.told_now(actor, found.reasons, job)
     return {**job, "as_of": as_of, "reasons": why, "estimated_start": start, "alternatives": helps}
 
 

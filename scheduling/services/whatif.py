@@ -24,6 +24,7 @@ from scheduling.services.reasons import JOB_NUMBERS, plain
 from scheduling.store.clock import from_ms, to_ms
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.jobs import BESIDE
 from workers.merge_table import Row
 
 PLANNED = "plan"  # the id of the job that is only thought of
@@ -310,6 +311,12 @@ def reasons_for(actor: Actor, reasons: Iterable[Reason]) -> tuple[dict[str, Any]
     for row in rows:
         row["numbers"] = {k: v for k, v in row["numbers"].items() if k not in JOB_NUMBERS or v in names}
     return tuple(rows)
+
+
+def told_now(actor: Actor, reasons: Iterable[Reason], job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The reasons of this instant in the place of those that the last tick found, with what else ``job`` (as REST has
+    it) tells of itself."""
+    return [*reasons_for(actor, reasons), *(each for each in job["reasons"] if each["code"] in BESIDE)]
 
 
 def _as_reason(error: Mapping[str, Any]) -> dict[str, Any]:

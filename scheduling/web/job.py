@@ -33,7 +33,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
     found = queries.as_dict(row, now=moment)
     seen = whatif.foretell(found["id"], moment, kind=found["kind"]) if found["state"] == JobState.QUEUED else None
     if seen is not None:  # what it waits for and when it starts are of one instant
-        found = {**found, "reasons": list(whatif.reasons_for(actor, seen.reasons))}
+        found = {**found, "reasons": whatif.told_now(actor, seen.reasons, found)}
     names = known.names(actor, [*jobs_in(found["reasons"]), *(seen.in_the_way if seen else ())])
     one = shown(found, moment, names=names)
     timeline = queries.events(row)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from scheduling.models import Attempt, Job, SchedulerState
 from scheduling.services import jobs, pool
 from scheduling.store.clock import to_ms
 from scheduling.store.queries import jobs as queries
 from tests import builders as b
+from tests.api.calls import Caller
 from tests.services.test_eviction import World, messages, state
+from tests.web.pages import browser, text
 
 pytestmark = pytest.mark.django_db
 
@@ -74,6 +78,19 @@ class Loop:
         body = b.merge_body(self.world.models, priority="Critical", purpose="regression_gate", gpu_count=4)
         found = jobs.submit({**body, "replaces": self.job}, self.owner, b.later(seconds))
         self.job = str(found.job_id)
+
+
+def test_its_page_and_rest_tell_of_it_beside_why_it_waits_now():
+    loop = Loop()
+    for start in (100, 200):
+        assert loop.evicts(start)
+        loop.held_while_it_leaves(start + 10)
+    assert not loop.evicts(300)
+    Job.objects.filter(pk=loop.job).update(no_evict_until=timezone.now() + timedelta(minutes=30))
+    loop.world.tick(303)
+    codes = [r["code"] for r in Caller(session="admin").get(f"jobs/{loop.job}/").json()["reasons"]]
+    assert (len(codes) > 1, codes[-1]) == (True, "EVICTS_NOBODY")
+    assert "It may evict nobody until" in text(browser("admin").get(f"/jobs/{loop.job}/"))
 
 
 def told(job: str, seconds: float) -> list[dict]:

@@ -24,7 +24,7 @@ from scheduling.models import (
 from scheduling.models.jobs import LIVE
 from scheduling.store import journal
 from scheduling.store.queries.access import Actor
-from scheduling.store.queries.evictions import evicts_nobody
+from scheduling.store.queries.evictions import EVICTS_NOBODY, evicts_nobody
 from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
 from scheduling.store.queries.lost import lost_in, resumes_from
 from scheduling.store.queries.outputs import LARGE, outputs, told
@@ -33,10 +33,12 @@ from scheduling.store.queries.shapes import class_name
 from scheduling.store.queries.silence import Silence
 from scheduling.store.queries.spans import spans
 from scheduling.store.queries.starting import starting
-from scheduling.store.queries.unheard import unheard
+from scheduling.store.queries.unheard import UNHEARD, unheard
 from scheduling.store.transfers import under_way
 
 WAITING = (JobState.QUEUED, JobState.HELD)
+# Reasons that no scheduler finds: a job has them beside its own.
+BESIDE = (UNHEARD, EVICTS_NOBODY)
 # What is told of a job that has taken another's place, or given way to it.
 _OTHERS = Job.objects.only("id", "name", "project", "submitted_at", "replaces")
 
