@@ -21,6 +21,7 @@ class Kind:
     """A kind of job: its default queue, what a user sees, and ``check(params) -> (clean params, errors)``.
 
     ``takes`` are the kinds of artifact it reads; empty for any. ``over_nodes``: whether it may lie on several nodes.
+    ``repeatable``: the same parameters and artifacts always come to the same result.
     """
 
     name: str
@@ -30,10 +31,11 @@ class Kind:
     references: Callable[[Mapping[str, Any]], list[tuple[str, str, str]]]
     takes: tuple[str, ...] = ()
     over_nodes: bool = False
+    repeatable: bool = False
 
 
 KINDS: dict[str, Kind] = {
-    "merge": Kind("merge", "Merge models", "merge", check_merge, merge_references, takes=("model",)),
+    "merge": Kind("merge", "Merge models", "merge", check_merge, merge_references, takes=("model",), repeatable=True),
     "command": Kind("command", "Run a program", "merge", check_command, command_references, over_nodes=True),
 }
 

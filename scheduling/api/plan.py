@@ -63,6 +63,7 @@ class JobPlan(Door):
                 "reasons": found.reasons,
                 "alternatives": _changes(found.alternatives),
                 "replaces": _in_place_of(found),
+                "same": found.same,
                 "tensors": [_tensor(row) for row in found.rows],
                 TOKEN: found.token or None,
             }

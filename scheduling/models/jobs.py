@@ -86,6 +86,12 @@ class Job(models.Model):
         "self", null=True, on_delete=models.SET_NULL, related_name="retried_as",
         help_text="the ended job that this one does again, from where it was saved",
     )  # fmt: skip
+    work_key = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        help_text="equal for jobs that come to the same result; empty: unknown",
+    )
     replaces = models.OneToOneField(
         "self", null=True, on_delete=models.SET_NULL, related_name="replaced_by",
         help_text="the waiting job that this one took the place of",
@@ -110,6 +116,7 @@ class Job(models.Model):
             models.Index(fields=["state", "submitted_at", "id"], name="job_by_state"),
             models.Index(fields=["project", "-submitted_at"], name="job_by_project"),
             models.Index(fields=["-submitted_at", "-id"], name="job_newest_first"),
+            models.Index(fields=["work_key"], condition=~Q(work_key=""), name="job_by_work"),
             models.Index(
                 fields=["no_evict_until"], condition=Q(no_evict_until__isnull=False), name="job_evicts_nobody"
             ),

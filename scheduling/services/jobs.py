@@ -16,6 +16,7 @@ from scheduling.core.capacity import rooms_at_door
 from scheduling.core.lifecycle import JobState
 from scheduling.core.request import FieldError, ResourceRequest, Rights, Submission, validate
 from scheduling.services import models_fit, notify, quota, recipes, replacing
+from scheduling.services.same_work import Work, key_of
 from scheduling.store import load, topology
 from scheduling.store.clock import to_ms
 from scheduling.store.commit import jobs as commit
@@ -185,6 +186,7 @@ def _columns(submission: Submission, resolved: Mapping[str, Any], body: Mapping[
         "preemptible": submission.preemptible, "purpose": submission.purpose or "", "remainder": request.remainder,
         "topology": topology.stored(request), "group": submission.group or "",
         "not_before": _instant(submission.not_before), "start_by": _instant(submission.start_by),
+        "work_key": key_of(Work(submission.kind, resolved["params"], resolved["inputs"])),
     }  # fmt: skip
 
 

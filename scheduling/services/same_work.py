@@ -1,8 +1,11 @@
-"""Do two jobs do the same work? Their parameters are the same, by whatever names they call the same artifacts."""
+"""Do two jobs do the same work, and do they come to the same result? Their parameters are the same, by whatever names
+they call the same artifacts."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,24 +25,33 @@ class Work:
 
 def is_same(one: Work, other: Work) -> bool:
     """Whether a checkpoint of the one is one of the other."""
-    return one.kind == other.kind and _by_id(one) == _by_id(other)
+    return one.kind == other.kind and _naming(one, "artifact") == _naming(other, "artifact")
 
 
-def _by_id(work: Work) -> Any:
-    """The parameters with the id of each artifact in the place of what it is called there."""
+def key_of(work: Work) -> str:
+    """The sha256, in hex, of what the result depends on: the kind, its parameters, and the digests of its artifacts. ""
+    where the kind may come to another result each time."""
+    if not KINDS[work.kind].repeatable:
+        return ""
+    basis = {"kind": work.kind, "params": _naming(work, "digest")}
+    return hashlib.sha256(json.dumps(basis, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _naming(work: Work, how: str) -> Any:
+    """The parameters with the ``artifact`` (its id) or the ``digest`` of each artifact in the place of its name."""
     params = copy.deepcopy(dict(work.params))
     if params.get("recipe") is not None:
         named = zip(KINDS[work.kind].references(params), work.inputs, strict=True)
         return {
             **params,
-            "recipe": renamed(params["recipe"], {name: found["artifact"] for (_, name, _), found in named}),
+            "recipe": renamed(params["recipe"], {name: found[how] for (_, name, _), found in named}),
         }
     for (field, _, _), found in zip(KINDS[work.kind].references(params), work.inputs, strict=True):
         _, name, *key = field.split(".", 2)  # params.files, params.models.0, params.inputs.base
         if not key:
-            params[name] = found["artifact"]
+            params[name] = found[how]
         elif isinstance(params[name], list):
-            params[name][int(key[0])] = found["artifact"]
+            params[name][int(key[0])] = found[how]
         else:
-            params[name][key[0]] = found["artifact"]
+            params[name][key[0]] = found[how]
     return params

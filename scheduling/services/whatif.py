@@ -21,10 +21,12 @@ from scheduling.core.snapshot import WaitingJob
 from scheduling.services import given_up, jobs, never, outlook, replacing
 from scheduling.services.outlook import Foretold, Outlook, Span
 from scheduling.services.reasons import JOB_NUMBERS, plain
+from scheduling.services.same_work import Work, key_of
 from scheduling.store.clock import from_ms, to_ms
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.jobs import BESIDE
+from scheduling.store.queries.same_work import same_as
 from workers.merge_table import Row
 
 PLANNED = "plan"  # the id of the job that is only thought of
@@ -72,7 +74,8 @@ class Planned:
     models a row for each (``rows``).
 
     ``fate``: equal for plans of one verdict and the same victims; which GPUs it would be is not promised. ``token``:
-    the promise to be held to that, "" when the job would be refused (the reasons say why).
+    the promise to be held to that, "" when the job would be refused (the reasons say why). ``same``: the job that came
+    to the same result, or is to, as :func:`same_as` tells of it.
     """
 
     verdict: Verdict
@@ -85,6 +88,7 @@ class Planned:
     reasons: tuple[Mapping[str, Any], ...] = ()
     alternatives: tuple[Change, ...] = ()
     in_place_of: InPlaceOf | None = None
+    same: Mapping[str, Any] | None = None
     rows: tuple[Row, ...] = ()
     fate: str = ""
     token: str = ""
@@ -118,7 +122,9 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
         found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
         made = _planned(found, job, here, actor)
     instead = _in_place_of(submission, resolved, actor)
-    return replace(made, in_place_of=instead, rows=resolved["rows"], token=_token(body, made, actor, now))
+    key = key_of(Work(submission.kind, resolved["params"], resolved["inputs"]))
+    same = same_as(actor, key, but="" if instead is None else instead.job)
+    return replace(made, in_place_of=instead, same=same, rows=resolved["rows"], token=_token(body, made, actor, now))
 
 
 def _fate(

@@ -15,6 +15,7 @@ from scheduling.services import now, whatif
 from scheduling.store.queries import events, known, pages, windows
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.same_work import same_as
 from scheduling.web.access import posted, signed_in
 from scheduling.web.asked_words import asked_for, by_default
 from scheduling.web.job_log import known_job, tail_of
@@ -63,6 +64,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
         "goes_on": goes_on(one),
         "instead_of": queries.in_place_of(row),
         "replaced_by": queries.replaced_by(row),
+        "same": same_as(actor, row.work_key, but=one["id"]) if one["waiting"] else None,
         "at_stake": at_stake(one, timeline, moment) if one["can"]["cancel"] else "",
     }
     return render(request, "job.html", context)

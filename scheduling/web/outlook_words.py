@@ -250,6 +250,7 @@ def planned(found: Planned, names: Mapping[str, str]) -> dict[str, Any]:
         "helps": [_help(each, found.as_of) for each in found.alternatives],
         "effects": _effects(found.share),
         "in_place_of": _in_place_of(found),
+        "same": found.same,
         "groups": grouped(found.rows),
         "as_of": found.as_of,
     }

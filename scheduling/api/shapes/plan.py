@@ -54,6 +54,24 @@ class InPlaceOfShape(serializers.Serializer[Any]):
     )
 
 
+class MadeBeforeShape(serializers.Serializer[Any]):
+    """An artifact that is there already."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    kind = serializers.CharField()
+
+
+class SameShape(serializers.Serializer[Any]):
+    """A job that came to the same result, with what came out of it; or one that is to."""
+
+    job = serializers.UUIDField()
+    name = serializers.CharField()
+    state = serializers.CharField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    artifacts = MadeBeforeShape(many=True)
+
+
 class OriginShape(serializers.Serializer[Any]):
     """A tensor of one of the models."""
 
@@ -88,6 +106,9 @@ class PlanShape(serializers.Serializer[Any]):
     reasons = ReasonShape(many=True)
     alternatives = ChangeShape(many=True)
     replaces = InPlaceOfShape(allow_null=True, help_text="Null for a body without it.")
+    same = SameShape(
+        allow_null=True, help_text="Of a merge: the same strategy, parameters and models. Null where there is none."
+    )
     tensors = MergedTensorShape(
         many=True,
         help_text="Of a merge whose tensors differ in their values or their models: each with its own. Else empty.",
