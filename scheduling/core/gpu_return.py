@@ -101,5 +101,6 @@ def outlook(known: Known, now_ms: int) -> str:
     if record.tested:
         return f"passed its test; {record.clean} of {CLEAN_CHECKS} clean checks"
     if now_ms < record.test_after_ms:
-        return f"failed its test; it is tested again in {-(-(record.test_after_ms - now_ms) // 60_000)} min"
+        minutes = -(-(record.test_after_ms - now_ms) // 60_000)
+        return f"failed its test ({record.tests_failed} of {TESTS_MAX}); it is tested again in {minutes} min"
     return "is being tested" if record.clean else "waits for a clean check before its test"

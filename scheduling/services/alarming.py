@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from scheduling.core.plan import Reason
-from scheduling.core.words import jobs_in_words
+from scheduling.core.words import jobs_in_words, names_in_words
 from scheduling.store.queries import evictions
 
 
@@ -20,13 +20,15 @@ def alarms(now: datetime, *, can_store: bool) -> list[Reason]:
                 "no job is preempted until it does. Make room or mend its rights.",
             )
         )
-    loops = evictions.loops(now)
+    looping = evictions.loops(now)
+    loops = len(looping)
     if loops:
         found.append(
             Reason(
                 "EVICTION_LOOP",
                 f"{jobs_in_words(loops)} {'was' if loops == 1 else 'were'} to evict the same job from the same GPUs "
-                "a third time within an hour and may evict nobody for an hour: look at why it does not stay on them.",
+                "a third time within an hour and may evict nobody for an hour: look at why it does not stay on them "
+                f"({names_in_words(looping)}).",
                 (("jobs", loops),),
             )
         )

@@ -18,6 +18,8 @@ from scheduling.store.queries.access import Actor
 
 # A failing device should not be asked for long; what it can't save within this time is lost with it.
 GRACE_S = 30.0
+# What a node says that does not say more of GPUs that are not free.
+UNFREE = "a process could not be killed"
 VERBS = ("return", "retire")
 
 
@@ -49,7 +51,7 @@ def ground(attempt: UUID, node: str, message: Mapping[str, Any], now: datetime) 
     """The attempt's failing GPUs, for its end; GPUs that a process still uses are out of service from now on."""
     found = gpus.failing(attempt)  # before: what its process left behind is no fault of a GPU
     if message.get("gpus_clean") is False:
-        detail = str(message.get("detail") or "a process could not be killed")[:150].replace("\x00", "")
+        detail = str(message.get("detail") or UNFREE)[:150].replace("\x00", "")
         gpus.unclean(attempt, node, detail, held=message.get("gpus_held") is True, now=now)
     return Ground(tuple(uuid for uuid, _ in found), "; ".join(words for _, words in found))
 

@@ -292,13 +292,20 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         checkpoint_step=whole(message.get("step", 0)) if checkpoint else 0,
         avoid_nodes=[node] if outcome is Outcome.LOST and str(message["outcome"]) == "LOST" else [],
         avoid_gpus=ground.gpus,
-        data={"manner": str(message.get("detail") or "")[:500].replace("\x00", ""), **_its_time(message)},
+        data=_how_it_went(message),
     )
     ended = parts.end_part(attempt, epoch, node, how, now=now, actor=f"node {node}", policy=load.policy_of())
     if ended is None:
         return ""
     notify.ring(ended.ring)
     return ended.outcome
+
+
+def _how_it_went(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The manner of the end as the node says it, with its times; of one that ``left`` something on its GPUs, what."""
+    detail = str(message.get("detail") or "")[:500].replace("\x00", "")
+    told = {"left": detail or health.UNFREE} if message.get("gpus_clean") is False else {}
+    return {"manner": detail, **told, **_its_time(message)}
 
 
 def _its_time(message: Mapping[str, Any]) -> dict[str, float]:

@@ -25,6 +25,7 @@ from scheduling.services.same_work import Work, key_of
 from scheduling.store.clock import from_ms, to_ms
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.evictions import evicts_nobody
 from scheduling.store.queries.jobs import BESIDE
 from scheduling.store.queries.same_work import same_as
 from workers.merge_table import Row
@@ -121,6 +122,9 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
         made = _planned(found, job, here, actor)
+    banned = None if resolved["replaces"] is None else evicts_nobody(resolved["replaces"], now)
+    if banned is not None and made.verdict == "later":
+        made = replace(made, reasons=(*made.reasons, banned))
     instead = _in_place_of(submission, resolved, actor)
     key = key_of(Work(submission.kind, resolved["params"], resolved["inputs"]))
     same = same_as(actor, key, but="" if instead is None else instead.job)
@@ -250,9 +254,13 @@ def _written(term: Any) -> dict[str, Any]:
 def waiting_in_place_of(
     original: Any, submission: Submission, actor: Actor, policy: Policy, now: datetime
 ) -> WaitingJob:
-    """The submission as it would wait, at the place of the original (a job's row or None) where it would be kept."""
+    """The submission as it would wait, at the place of the original (a job's row or None) where it would be kept, and
+    evicting nobody as long as that one may not."""
     job = _waiting_as(submission, actor, policy, now)
-    if original is None or replacing.new_place(original, submission, actor):
+    if original is None:
+        return job
+    job = replace(job, may_evict=evicts_nobody(original, now) is None)
+    if replacing.new_place(original, submission, actor):
         return job
     return replace(job, submitted_ms=to_ms(original.submitted_at))
 

@@ -158,7 +158,7 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
         why = job["error"] or ("out of memory." if name == "OOM" else "its process ended badly.")
         return f"Failed after {ran or waited}: {why}"
     return {
-        JobState.HELD: "Held by its owner: it does not start until it is released.",
+        JobState.HELD: "Held: it does not start until it is released.",
         JobState.DISPATCHING: f"Granted {gpus} of {where}; {until_it_runs(job)}.",
         JobState.PREEMPTING: job["reasons"][0]["message"] if job["reasons"] else "",
         JobState.CANCELLING: job["reasons"][0]["message"] if job["reasons"] else "",

@@ -120,6 +120,21 @@ def gone_again_without_a_pause() -> Evidence:
     return history.evidence(200)
 
 
+def evicted_by_a_job_that_is_changed_in_between() -> Evidence:
+    history = History()
+    gpus = history.node("n1")
+    history.row("rule", queue="merge", level="Critical", victim_queue="merge", victim_level="Normal")
+    victim, urgent = history.job("a", 5, gpus=2), history.job("b", 100, gpus=2, level="Critical")
+    for at in (10, 310, 610):
+        held = history.grant(victim, at, *gpus)
+        history.run(held, at + 1, at + 199)
+        history.evict(held, at + 190, wants=urgent)
+        history.finish(held, at + 200, "PREEMPTED", why="preempt")
+        urgent = history.replace(urgent, f"b-{at}", at + 201, gpus=2, level="Critical")
+        history.step(at + 202, "held", urgent, "HELD")
+    return history.evidence(811)
+
+
 def evicted_again_and_again() -> Evidence:
     history = History()
     gpus = history.node("n1")
@@ -274,6 +289,7 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("I18", a_place_that_nobody_had),
     ("I19", gone_again_without_a_pause),
     ("I19", evicted_again_and_again),
+    ("I19", evicted_by_a_job_that_is_changed_in_between),
     ("I20", resumed_from_nothing),
     ("I20", the_step_went_back),
     ("I20", a_checkpoint_was_given_up_after_one_attempt),

@@ -32,6 +32,23 @@ def broken(evidence: Evidence) -> set[str]:
     return {finding.invariant for finding in check(evidence)}
 
 
+def test_a_victim_that_is_asked_three_times_and_runs_on_each_time_was_not_evicted():
+    history = History()
+    gpus = history.node("n1")
+    history.row("rule", queue="merge", level="Critical", victim_queue="merge", victim_level="Normal")
+    victim, urgent = history.job("a", 5, gpus=2), history.job("b", 20, gpus=2, level="Critical")
+    held = history.grant(victim, 10, *gpus)
+    history.run(held, 11, 399)
+    for at in (30, 130, 230):
+        history.evict(held, at, wants=urgent)
+        history.step(at + 5, "held", urgent, "HELD")
+        history.step(at + 6, "running", victim, "RUNNING", attempt=held.attempt)
+        history.step(at + 7, "requeued", urgent, "QUEUED")
+    history.step(300, "held", urgent, "HELD")
+    history.finish(held, 400)
+    assert broken(history.evidence(401)) == set()
+
+
 BROKEN = broken_pool.BROKEN + broken_jobs.BROKEN
 
 

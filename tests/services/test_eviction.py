@@ -220,6 +220,9 @@ def test_a_victim_that_finishes_within_its_grace_has_succeeded():
     world = World()
     job = world.evicted()
     b.finished(world.victim, "SUCCEEDED", now=b.later(110))
+    assert messages(world.victim.job, "attempt_ended") == [
+        "attempt 1 ended: SUCCEEDED (it was done before it had to leave)"
+    ]
     assert (state(world.victim.job), world.tick(111).started, state(job)) == ("SUCCEEDED", 1, "DISPATCHING")
 
 

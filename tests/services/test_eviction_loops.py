@@ -6,14 +6,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from scheduling.models import Attempt, Job, SchedulerState
-from scheduling.services import jobs, pool
+from scheduling.services import jobs, pool, whatif
 from scheduling.store.clock import to_ms
 from scheduling.store.queries import jobs as queries
 from tests import builders as b
 from tests.api.calls import Caller
+from tests.checker.check import check_database
 from tests.services.test_eviction import World, messages, state
 from tests.web.pages import browser, text
 
@@ -73,10 +75,14 @@ class Loop:
         b.beat("n1", now=b.later(seconds + 1), reports=[started])
         assert self.victim == "RUNNING"
 
-    def edited(self, seconds: float) -> None:
-        """Its owner changes the job: another has its place."""
+    def changed(self, **kw) -> dict:
+        """The body of a job that replaces it."""
         body = b.merge_body(self.world.models, priority="Critical", purpose="regression_gate", gpu_count=4)
-        found = jobs.submit({**body, "replaces": self.job}, self.owner, b.later(seconds))
+        return {**body, "replaces": self.job, **kw}
+
+    def edited(self, seconds: float, **kw) -> None:
+        """Its owner changes the job: another takes its place, or one of its own."""
+        found = jobs.submit(self.changed(**kw), self.owner, b.later(seconds))
         self.job = str(found.job_id)
 
 
@@ -114,7 +120,7 @@ def test_the_third_eviction_of_one_job_by_another_from_the_same_gpus_within_an_h
     assert (loop.victim, alarm["code"], alarm["message"]) == (
         "RUNNING", "EVICTION_LOOP",
         "1 job was to evict the same job from the same GPUs a third time within an hour and may evict nobody for an "
-        "hour: look at why it does not stay on them.",
+        f"hour: look at why it does not stay on them ({loop.job}).",
     )  # fmt: skip
     jobs.cancel(loop.job, loop.owner, b.later(304))
     loop.world.tick(305)
@@ -145,16 +151,36 @@ def test_a_victim_that_runs_on_has_not_been_evicted_however_often_it_was_asked()
         assert loop.evicts(start)
         loop.runs_on(start + 10)
     assert (loop.evicts(500), messages(loop.job, "eviction_loop")) == (True, [])
+    with connection.cursor() as cursor:
+        found = check_database(cursor, now=b.later(501).timestamp())
+    assert [each for each in found if "I19" in each] == []
 
 
-def test_a_changed_job_goes_on_with_the_count_of_the_one_whose_place_it_has():
+@pytest.mark.parametrize("changed", [{}, {"max_duration": "2h"}])
+def test_a_changed_job_goes_on_with_the_count_of_the_one_that_it_replaces_at_whatever_place(changed):
     loop = Loop()
     for start in (100, 200):
         assert loop.evicts(start)
         loop.held_once_it_has_left(start + 10)
-        loop.edited(start + 20)
+        loop.edited(start + 20, **changed)
     assert not loop.evicts(300)
     assert messages(loop.job, "eviction_loop") == [LOOP]
+
+
+@pytest.mark.parametrize("changed", [{}, {"max_duration": "2h"}])
+def test_a_changed_job_may_evict_nobody_as_long_as_the_one_that_it_replaces_and_its_plan_and_timeline_say_so(changed):
+    loop = Loop()
+    for start in (100, 200):
+        assert loop.evicts(start)
+        loop.held_while_it_leaves(start + 10)
+    assert not loop.evicts(300)
+    found = whatif.plan(loop.changed(**changed), loop.owner, b.later(301))
+    assert (found.verdict, found.victims, found.reasons[-1]["code"]) == ("later", (), "EVICTS_NOBODY")
+    loop.edited(302, **changed)
+    assert not loop.evicts(303)
+    assert Job.objects.get(pk=loop.job).no_evict_until == b.later(300 + 3600)
+    (told,) = messages(loop.job, "submitted")
+    assert "like that one it may evict nobody until 2 Mar 2026, 13:05 UTC" in told
 
 
 def test_who_left_although_it_might_have_run_on_has_its_gpus_back_once():

@@ -346,6 +346,8 @@ def test_gpus_with_a_process_that_cannot_be_killed_are_out_of_service_when_they_
     assert [state(i) for i in range(4)] == ["QUARANTINED", "QUARANTINED", "HEALTHY", "HEALTHY"]
     gpu = Gpu.objects.get(uuid="GPU-n1-0")
     assert gpu.why == "processes that could not be killed: [4711]"
+    (end,) = Event.objects.filter(object_id=run.job, type="attempt_ended").values_list("message", flat=True)
+    assert "its GPUs are out of service: processes that could not be killed: [4711]" in end
     assert Job.objects.get(pk=run.job).state == "QUEUED"
     assert returns(start=10) == "QUARANTINED"
 

@@ -36,6 +36,11 @@ def test_less_than_a_second_is_not_worth_a_word() -> None:
     assert Lost(redo=(b.NOON, b.later(0.9))).in_words(2, ran=True) == ""
 
 
+def test_one_second_is_lost_and_more_are():
+    told = "; 1 s on 1 GPU (1 GPU-second) is lost and given back"
+    assert Lost(redo=(b.NOON, b.later(1.2))).in_words(1, ran=True) == told
+
+
 @pytest.mark.parametrize(
     ("redo", "words"),
     [

@@ -137,7 +137,7 @@ def test_a_held_job_says_why_and_foretells_nothing(world):
     job = waits(world)
     jobs.hold(job, world["alice"], b.NOON)
     html = page(job)
-    assert "Held by its owner" in html
+    assert "Held: it does not start until it is released." in html
     assert "When it starts" not in html
 
 

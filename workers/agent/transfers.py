@@ -118,8 +118,11 @@ class Transfers:
             except TransferFailed as problem:
                 event = failed(what, ref, problem)
             except Exception as problem:
-                log.exception("%s: %s crashed", ref.name, what)
-                event = failed(what, ref, TransferFailed(f"the agent's own error: {problem}", retryable=True))
+                if abort.is_set():  # its files may be gone already
+                    log.info("%s: %s aborted: %s", ref.name, what, problem)
+                else:
+                    log.exception("%s: %s crashed", ref.name, what)
+                    event = failed(what, ref, TransferFailed(f"the agent's own error: {problem}", retryable=True))
             self.working.discard((what, ref))
             meter.end(whole=arrived)
             if event is not None:

@@ -33,6 +33,7 @@ WHY = {
     "lost": "its node had failed",
     "peer": "another of its nodes had left it",
 }
+DONE_FIRST = "it was done before it had to leave"
 # These are no stop that was asked for: what the job did before decides.
 NOT_ASKED = ("", "peer")
 # The manner of an end that nobody had asked for, and after which it is run again.
@@ -110,7 +111,8 @@ def end(attempt_id: UUID, epoch: int, how: End, *, now: datetime, actor: str, po
     )
     number = attempt.number
     itself = f"it {LEFT}" if how.data.get("manner") == YIELDED else ""
-    words = "; ".join(filter(None, [itself, _why_in_words(job, attempt, how), how_it_left.in_words(how)]))
+    why = _why_in_words(job, attempt, how)
+    words = "; ".join(filter(None, [itself, why, how_it_left.in_words(how), _left_behind(how)]))
     journal.write(
         [
             journal.Note(
@@ -194,7 +196,14 @@ def _why_in_words(job: Job, attempt: Attempt, how: End) -> str:
     if why == "cancel":
         done = cancelled.DONE if how.outcome == "SUCCEEDED" else ""
         return "; ".join(words for words in (cancelled.by_whom(job), done, how.error) if words)
+    if how.outcome == "SUCCEEDED" and why in WHY and not how.error:
+        return DONE_FIRST
     return how.error or WHY.get(why, "")
+
+
+def _left_behind(how: End) -> str:
+    """What still holds GPUs of it, as its node says; "" for nothing."""
+    return f"its GPUs are out of service: {how.data['left']}" if how.data.get("left") else ""
 
 
 def _error(verdict: Aftermath, how: End) -> str:

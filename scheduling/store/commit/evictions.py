@@ -116,23 +116,23 @@ def _tell(wants: Job, nomination: Nominate, asked: Sequence[tuple[Job, Attempt]]
 def _again(wants: Job, victim: Preempt, now: datetime) -> bool:
     """Whether the job has evicted this one from the same GPUs so often that once more is a loop.
 
-    What left although it might have run on counts; what ran on does not. What the job gave its place to counts as it.
+    What left although it might have run on counts; what ran on does not. What the job has replaced counts as it.
     """
     held = set(
         Attempt.objects.filter(pk=UUID(victim.attempt)).values_list("allocations__gpu__uuid", flat=True).distinct()
     )
     before = Attempt.objects.filter(
-        job_id=UUID(victim.job), evicted_for_id__in=_in_its_place(wants), asked_at__gt=now - LOOP_WITHIN,
+        job_id=UUID(victim.job), evicted_for_id__in=_with_replaced(wants), asked_at__gt=now - LOOP_WITHIN,
         ended_at__isnull=False, why="preempt",
     ).prefetch_related("allocations__gpu")  # fmt: skip
     same = [each for each in before if {a.gpu.uuid for a in each.allocations.all()} == held]
     return len(same) + 1 >= LOOP_TIMES
 
 
-def _in_its_place(wants: Job) -> list[UUID]:
-    """The job and those that had its place in the queue before it."""
+def _with_replaced(wants: Job) -> list[UUID]:
+    """The job and those that it replaced, one after the other."""
     chain = [wants]
-    while (before := chain[-1].replaces) is not None and before.submitted_at == wants.submitted_at:
+    while (before := chain[-1].replaces) is not None:
         chain.append(before)
     return [job.pk for job in chain]
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduling.core.gpu_time import gpu_time_in_words
-from scheduling.core.words import duration_in_words, gpus_in_words
+from scheduling.core.words import agree, duration_in_words, gpus_in_words
 from scheduling.models import Attempt, Job, LostWork
 from scheduling.store.clock import to_ms
 
@@ -37,7 +37,8 @@ class Lost(NamedTuple):
         resuming = f", {duration_in_words(of_it)} of it of resuming," if int(redo) else " of resuming"
         amount = f"{duration_in_words(whole)}{resuming if of_it else ''} on {gpus_in_words(gpus)}"
         amount += f" ({gpu_time_in_words(whole * gpus)})"
-        return f"; {amount} are lost and given back" if ran else f"; it never ran: {amount} are given back"
+        are = agree(whole, "is", "are")
+        return f"; {amount} {are} lost and given back" if ran else f"; it never ran: {amount} {are} given back"
 
 
 def _seconds(stretch: Stretch | None) -> float:

@@ -235,8 +235,14 @@ def together(parts: Sequence[AttemptNode]) -> End:
         checkpoint_step=ends[first].checkpoint_step,
         avoid_nodes=sorted({node for one in ends for node in one.avoid_nodes}),
         avoid_gpus=sorted({gpu for one in ends for gpu in one.avoid_gpus}),
-        data={**how.data, "parts": said},
+        data={**how.data, **_left_on(parts, ends), "parts": said},
     )
+
+
+def _left_on(parts: Sequence[AttemptNode], ends: Sequence[End]) -> dict[str, str]:
+    """What its processes left on GPUs, node by node; nothing where they left nothing."""
+    left = [f"{p.node.name}: {e.data['left']}" for p, e in zip(parts, ends, strict=True) if e.data.get("left")]
+    return {"left": "; ".join(left)} if left else {}
 
 
 @transaction.atomic

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from scheduling.core.lifecycle import JobEvent, JobState
+from scheduling.core.words import instant_in_words
 from scheduling.models import Job
+from scheduling.store.clock import to_ms
 from scheduling.store.commit.transitions import lock_job, step
 
 REPLACEABLE = (JobState.QUEUED, JobState.HELD)
@@ -56,14 +58,16 @@ def give_way(original: Job, wanted: Replaces, to: Job, now: datetime, *, actor: 
         original, JobEvent.CANCEL, now, actor=actor, fields={"outcome": "CANCELLED"},
         message=f"replaced by {name}, as {by} asked; it had not started", data={"replaced_by": str(to.pk)},
     )  # fmt: skip
-    to.replaces = original
+    to.replaces, to.no_evict_until = original, original.no_evict_until
     if not wanted.new_place:
-        to.submitted_at, to.no_evict_until = original.submitted_at, original.no_evict_until
+        to.submitted_at = original.submitted_at
     to.save(update_fields=["replaces", "submitted_at", "no_evict_until"])
     name = f"{original.name} (job {original.pk})" if near else "a job of another project"
     words = f"; it takes the place of {name} in the queue"
     if wanted.new_place:
         words = f"; it replaces {name}, at a new place in the queue: {wanted.new_place}"
+    if (until := original.no_evict_until) is not None and until > now:
+        words += f"; like that one it may evict nobody until {instant_in_words(to_ms(until))}"
     if wanted.begins_anew:
         words += f"; it begins anew: {wanted.begins_anew}"
     since = None if wanted.new_place else original.submitted_at.isoformat()

@@ -226,7 +226,7 @@ def _reasons(job: Job, last: Attempt | None, holds: Mapping[str, Any] | None) ->
 def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """Why the job does not run now; empty unless it waits."""
     if job.state == JobState.HELD:
-        return [{"code": "HELD", "message": "held by its owner: release it to let it start", "numbers": {}}]
+        return [{"code": "HELD", "message": "held: release it to let it start", "numbers": {}}]
     if job.state != JobState.QUEUED:
         return []
     holds = holds_now() if holds is None else holds

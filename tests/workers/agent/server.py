@@ -39,6 +39,7 @@ class NodeServer:
         self.artifacts: dict[str, dict[str, Any]] = {}
         self.stale: set[str] = set()
         self.fault: str | None = None
+        self.then: str | None = None
         self.released = threading.Event()
         self.cut_after: int | None = None
         self.cut_before_end = 0
@@ -70,9 +71,10 @@ class NodeServer:
                 {"attempt": launch["attempt"], "epoch": launch["epoch"], "action": "run", "grace_s": 1.0}
             )
 
-    def want(self, attempt: str, action: str, why: str, grace_s: float = 1.0) -> None:
-        """Change what is wanted of ``attempt``."""
+    def want(self, attempt: str, action: str, why: str, grace_s: float = 1.0, *, then: str | None = None) -> None:
+        """Change what is wanted of ``attempt``; once its agent has been told so, ``then`` is the fault."""
         with self.lock:
+            self.then = then
             for item in self.desired:
                 if item["attempt"] == attempt:
                     item |= {"action": action, "why": why, "grace_s": grace_s}
@@ -135,6 +137,7 @@ class NodeServer:
             if report["type"] == "finished":
                 self.desired = [item for item in self.desired if item["attempt"] != report["attempt"]]
             answers.append(answer)
+        self.fault, self.then = self.then or self.fault, None
         return 200, {"desired": self.desired, "canary": [], "answers": answers}
 
     def bundle(self, artifact: str, paths: list[str]) -> tuple[int, Any]:

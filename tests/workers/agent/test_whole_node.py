@@ -194,9 +194,7 @@ def test_a_final_report_survives_the_agents_death_while_the_server_is_away(tmp_p
         server.grant(launch_of(argv=script(STOPPABLE)))
         agent = one.start_agent()
         running(server, one)
-        server.want("a1", "kill", "cancel")
-        until(lambda: one.file("stop.json"), "the stop on record")
-        server.fault = "503"
+        server.want("a1", "kill", "cancel", then="503")
         until(lambda: one.file("report.json"), "the report on disk")
         agent.kill()
         agent.wait()
