@@ -10,6 +10,7 @@ from typing import Any
 from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, sources_of
 from scheduling.services import recipes
 from scheduling.services.jobs import RETRIED
+from scheduling.store.clock import past_in_words
 from scheduling.store.queries.unheard import UNHEARD
 from scheduling.web.file_lists import came_out
 from scheduling.web.lost_words import used
@@ -149,9 +150,10 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
         why = job["reasons"][0]["message"].split(". ")[0].rstrip(".") if job["reasons"] else ""
         return f"{_has_waited(job, gpus, ran, now)}. {why}.".replace(" .", "")
     if state is JobState.RUNNING:
-        present = duration((now - (job["attempt_started_at"] or now)).total_seconds())
+        began = job["attempt_started_at"]
+        since = f" since {past_in_words(began)}" if began else ""
         known = ", as far as is known" if _unheard(job) else ""
-        return f"Running on {gpus} of {where} for {present}{_which(job)}{known}."
+        return f"Running on {gpus} of {where}{since}{_which(job)}{known}."
     if state is JobState.SUCCEEDED:
         return f"Succeeded after {ran} on {gpus} with {amount(len(job['artifacts']), 'artifact')}."
     if state is JobState.FAILED:

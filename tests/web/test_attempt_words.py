@@ -41,7 +41,7 @@ def again() -> b.Running:
 
 def test_it_runs_since_the_start_of_the_attempt_that_is_named(again):
     job = told(again.job, 101)
-    assert job["sentence"] == "Running on 2 GPUs of n1 for 1 s, in attempt 2."
+    assert job["sentence"] == "Running on 2 GPUs of n1 since 2 Mar 2026, 12:01:40 UTC, in attempt 2."
     assert (job["started_at"], job["attempt_started_at"], job["run_s"]) == (b.NOON, b.later(100), 21.0)
 
 
@@ -83,7 +83,7 @@ def test_a_job_that_is_over_has_nothing_left_of_its_time(again):
 
 def test_a_first_attempt_is_not_numbered():
     _, run = b.busy_lab()
-    assert told(run.job, 7)["sentence"] == "Running on 2 GPUs of n1 for 7 s."
+    assert told(run.job, 7)["sentence"] == "Running on 2 GPUs of n1 since 2 Mar 2026, 12:00 UTC."
 
 
 def test_what_is_at_stake_is_the_work_of_the_present_attempt(again):
