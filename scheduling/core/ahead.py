@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from scheduling.core.fairshare import FairShare, Owner, Ratios
 from scheduling.core.waiting import Queued
+
+if TYPE_CHECKING:
+    from scheduling.core.scheduler import Scheduler
 
 Place = tuple[int, Ratios]
 Row = tuple[int, str, int]
@@ -51,3 +56,32 @@ class Ahead:
             sums = self._known[place] = list(accumulate([its for _, _, its in rows], initial=0))
         sooner = bisect_left(rows, (queued.submitted_ms, queued.id, 0))
         return count + sooner, work + sums[sooner]
+
+
+class Queue:
+    """What is ahead of whom, as the ledgers stand: otherwise with an owner more than without, since targets move."""
+
+    def __init__(self, scheduler: Scheduler, *, promised: Container[Queued]) -> None:
+        """Jobs in ``promised`` are no work that is ahead of others."""
+        self._scheduler, self._promised = scheduler, promised
+        self._guest: Owner | None = None
+        self._ahead: dict[Owner | None, Ahead] = {}
+
+    @contextmanager
+    def joined_by(self, owner: Owner) -> Iterator[None]:
+        """Within it the owner counts as active, as with one waiting job more."""
+        share = self._scheduler.share
+        self._guest = owner if share.join(owner) else None
+        try:
+            yield
+        finally:
+            share.leave(owner)
+            self._guest = None
+
+    def ahead_of(self, queued: Queued) -> tuple[int, int]:
+        """(jobs, their GPU-ms) of higher rank than this one, which need not wait."""
+        ahead = self._ahead.get(self._guest)
+        if ahead is None:
+            jobs = self._scheduler.waiting.by_id.values()
+            ahead = self._ahead[self._guest] = Ahead(jobs, self._scheduler.share, promised=self._promised)
+        return ahead.of(queued)

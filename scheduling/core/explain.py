@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scheduling.core.ahead import Ahead
+from scheduling.core.ahead import Queue
 from scheduling.core.alternatives import Alternative, alternatives, hint
 from scheduling.core.backfill import longest_now
 from scheduling.core.between import Starts
@@ -64,7 +64,7 @@ class Explainer:
         self._promised.update(self.cycle.promised_to_aged)
         self._seen: dict[object, Standpoint] = {}
         self._starts: dict[tuple[Booking, ...], Starts] = {}
-        self._ahead: Ahead | None = None
+        self.queue = Queue(scheduler, promised=self._promised)
         self._first: dict[object, tuple[int, list[int]] | None] = {}
         self._waits_for: WaitsFor | None = None
         self._spared = Spared(scheduler)
@@ -158,10 +158,7 @@ class Explainer:
         Those ahead count up to their ``max_duration``, but for those that hold a reservation: with these the earliest
         start has reckoned already.
         """
-        if self._ahead is None:
-            jobs = self._scheduler.waiting.by_id.values()
-            self._ahead = Ahead(jobs, self._scheduler.share, promised=self._promised)
-        count, work = self._ahead.of(queued)
+        count, work = self.queue.ahead_of(queued)
         return count + 1, work
 
     def is_promised(self, queued: Queued) -> bool:
@@ -372,7 +369,11 @@ class Explainer:
 def _fits_now(longest_ms: int) -> str:
     """How long a job may be that fits before the promises, as a sentence that follows another; "" for none."""
     seconds = longest_ms // 1000
-    return f" Now a job of at most {duration_in_words(seconds)} would fit." if seconds else ""
+    return (
+        f" Now what ends within {duration_in_words(seconds)} would fit; that grows less all the time."
+        if seconds
+        else ""
+    )
 
 
 def _numbers(changes: tuple[Alternative, ...]) -> Numbers:

@@ -63,7 +63,7 @@ def preview(scheduler: Scheduler, explainer: Explainer, job: WaitingJob, *, over
     if scheduler.pool.nodes and not could_hold(scheduler.pool, job.request):
         return Preview("never")
     cycle = explainer.cycle
-    with scheduler.as_member(job.owner):
+    with explainer.queue.joined_by(job.owner):
         queued = scheduler.described(job)
         cycle.refresh(queued.shape)
         sleeps = job.due_ms > cycle.now_ms

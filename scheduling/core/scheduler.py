@@ -7,13 +7,12 @@ building: at any point it decides what one built anew would decide.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from scheduling.core.bookings import NEVER
 from scheduling.core.claims import Claims
 from scheduling.core.cycle import Cycle
-from scheduling.core.fairshare import FairShare, Owner, Run, billing_micro
+from scheduling.core.fairshare import FairShare, Run, billing_micro
 from scheduling.core.feasibility import placeable
 from scheduling.core.filling import booked, fill
 from scheduling.core.forecast import Releases
@@ -119,15 +118,6 @@ class Scheduler:
             self._shapes.keep([*used, *(nominee.queued.shape for nominee in self.nominees.values())])
         shape = self._shapes.of(job, lambda: self.usable_room)
         return Queued(job, shape, may_evict=self.may_evict(job))
-
-    @contextmanager
-    def as_member(self, owner: Owner) -> Iterator[None]:
-        """Within it the owner counts as active, as with one waiting job more."""
-        self.share.join(owner)
-        try:
-            yield
-        finally:
-            self.share.leave(owner)
 
     def billing_of(self, gpus: list[int]) -> int:
         """Millionths of the billing weight of these GPUs together."""

@@ -86,7 +86,9 @@ class Sooner:
         start = start_between(self._scheduler, self._starts, other, evicts=False)
         if start is None or not self._cycle.now_ms < start[0] <= self._by_ms:
             return None
-        return start[0] if is_bound(self._scheduler, other, start[0]) else soonest_to_come(start[0], self._cycle.now_ms)
+        if is_bound(self._scheduler, other, start[0]):
+            return start[0]
+        return max(soonest_to_come(start[0], self._cycle.now_ms), job.due_ms)
 
     def _described(self, job: WaitingJob) -> Queued:
         other = self._scheduler.described(job)

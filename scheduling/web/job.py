@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 from uuid import UUID
 
@@ -117,14 +119,21 @@ def _asked(actor: Actor, job_id: str) -> list[dict[str, str]]:
     return asked(verbs.body_again(job_id, actor) or {"params": {}}, names)
 
 
+def gpus_on(node: str, gpus: Sequence[Mapping[str, Any]]) -> str:
+    """``GPU 0, GPU 1 (NVLink g0), GPU 2 (NVLink g1), GPU 3``: those of the node, each run of them with its group."""
+    here = [gpu for gpu in gpus if gpu["node"] == node]
+    runs = [(group, list(each)) for group, each in groupby(here, key=lambda gpu: gpu["nvlink_group_id"])]
+    return ", ".join(
+        ", ".join(f"GPU {gpu['index']}" for gpu in each) + (f" (NVLink {group})" if group else "")
+        for group, each in runs
+    )
+
+
 def _run(attempt: dict[str, Any], job: JobState, now: Any) -> dict[str, Any]:
     """An attempt as the page shows it: a live one that is asked to stop says so, as its job does."""
     began, ended = attempt["started_at"], attempt["ended_at"]
     ran = duration(((ended or now) - began).total_seconds()) if began else ""
-    gpus: dict[str, list[int]] = {}
-    for gpu in attempt["gpus"]:
-        gpus.setdefault(gpu["node"], []).append(gpu["index"])
-    on_nodes = [{**part, "gpus": gpus.get(part["node"], [])} for part in attempt["nodes"]]
+    on_nodes = [{**part, "gpus": gpus_on(part["node"], attempt["gpus"])} for part in attempt["nodes"]]
     left = attempt["outcome"] == "PREEMPTED" and any(part["manner"] == "yielded" for part in attempt["nodes"])
     return {
         **attempt,

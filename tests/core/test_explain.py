@@ -201,10 +201,11 @@ def test_no_time_limit_is_offered_that_nobody_could_follow_in_time():
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
-        (29, " Now a job of at most 19 s would fit."),
+        (29, " Now what ends within 19 s would fit; that grows less all the time."),
         (
             108,
-            " Now a job of at most 1 min 38 s would fit. It would start now with a time limit of at most 1 min 10 s.",
+            " Now what ends within 1 min 38 s would fit; that grows less all the time. It would start now with a time "
+            "limit of at most 1 min 10 s.",
         ),
     ],
 )
@@ -234,8 +235,8 @@ def test_a_window_says_in_words_from_when_until_when():
     plan = decide(world(loose(1), job("1"), windows=(closed,)))
     assert message_of(plan) == (
         "It would not end before window service closes the GPUs, from 1 Jan 1970, 00:30 UTC, until "
-        "1 Jan 1970, 02:30 UTC. Now a job of at most 29 min 50 s would fit. It would start now with a time limit of at "
-        "most 28 min 50 s."
+        "1 Jan 1970, 02:30 UTC. Now what ends within 29 min 50 s would fit; that grows less all the time. It would "
+        "start now with a time limit of at most 28 min 50 s."
     )
 
 

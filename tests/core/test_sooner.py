@@ -10,6 +10,7 @@ from scheduling.core.alternatives import Alternative
 from scheduling.core.estimate import estimate
 from scheduling.core.explain import Explainer
 from scheduling.core.pool import Pool
+from scheduling.core.preview import preview
 from scheduling.core.scheduler import Scheduler
 from scheduling.core.snapshot import LiveAttempt, WaitingJob
 from scheduling.core.sooner import tried
@@ -133,3 +134,12 @@ def test_only_what_there_is_to_change_is_said_to_have_been_tried():
     )  # fmt: skip
     assert tried(gang("1", 2, 1).request) == ("fewer nodes", "a shorter time limit")
     assert tried(gang("1", 2, 2).request) == ("fewer nodes", "fewer GPUs on each", "a shorter time limit")
+
+
+def test_what_must_not_start_yet_is_offered_no_start_before_its_time():
+    the_pool, running = full(("big", 4, "80GB", 5000), ("small", 2, "80GB", 590))
+    waiting = job("1", 4, seconds=600, not_before_ms=580 * S)
+    scheduler = Scheduler(world(the_pool, waiting, running=running))
+    scheduler.cycle(NOW)
+    found = preview(scheduler, Explainer(scheduler), replace(waiting, id="more"))
+    assert told(list(found.alternatives)) == [("gpus_at_most", 2, 580)]

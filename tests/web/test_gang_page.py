@@ -22,8 +22,8 @@ def test_it_shows_what_each_node_does(gang):
     gang.at = 60
     gang.ends("n2", "FAILED", error="exit code 1")
     html = " ".join(text(browser().get(f"/jobs/{gang.job}/")).split())
-    assert 'rank 0: <a href="/nodes/n1/">n1</a>, GPU 0, GPU 1 · running' in html
-    assert 'rank 1: <a href="/nodes/n2/">n2</a>, GPU 0, GPU 1 · failed' in html
+    assert 'rank 0: <a href="/nodes/n1/">n1</a>, GPU 0, GPU 1 (NVLink n1-nv) · running' in html
+    assert 'rank 1: <a href="/nodes/n2/">n2</a>, GPU 0, GPU 1 (NVLink n2-nv) · failed' in html
     assert "on 2 nodes, 2 each" in html
     assert "<code>python train.py</code>" in html
 
