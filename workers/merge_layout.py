@@ -154,7 +154,25 @@ def _sliced(recipe: Recipe, tables: Mapping[str, Table], values: _Values) -> tup
             if not wrong:
                 read = tuple((source.input, tensor) for source, tensor in origins)
                 parts.append(Part(name, read, each.base is not None, values.of(each, name, position)))
-    return parts, errors
+    return parts, errors or list(_carried(recipe, tables, [part for part in parts if not out.holds(part.name)]))
+
+
+def _carried(recipe: Recipe, tables: Mapping[str, Table], outside: Sequence[Part]) -> Iterator[ParamError]:
+    """A configuration or tokenizer of a model whose tensors outside of the layers have other shapes than the result's:
+    with it the result could not be loaded."""
+    carried = [("small files are", recipe.carries, "base_model")]
+    if recipe.tokenizer != recipe.carries:
+        carried.append(("tokenizer is", recipe.tokenizer, "tokenizer_source"))
+    for what, name, place in carried:
+        for part in outside:
+            read = tables[part.origins[0][0]]
+            there, ours = tables[name].tensors.get(part.name), read.tensors[part.origins[0][1]]
+            if there is not None and there[1] != ours[1]:
+                message = (
+                    f"{part.name!r} is {_shape(there[1])} in {tables[name].label!r}, whose {what} carried, and "
+                    f"{_shape(ours[1])} in {read.label!r}, of which it is made: name one that has its shape"
+                )
+                yield _error(recipe, place, "shape_mismatch", message)
 
 
 Origins = list[tuple[Source, str]]

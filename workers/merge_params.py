@@ -15,13 +15,15 @@ from workers.param_errors import ParamError, nearest, unknown
 from workers.recipe_check import DTYPES, check_recipe
 from workers.said_back import shown
 from workers.strategy_params import Checked, base_error, check_strategy, model_count_error, range_in_words
+from workers.tokenizer_source import source_fault
 
 MIN_SHARD_BYTES = 1_000_000
-MERGE_COMMON = ("recipe", "strategy", "models", "dtype", "out_dtype", "max_shard_size", "seed")
+MERGE_COMMON = ("recipe", "strategy", "models", "dtype", "out_dtype", "max_shard_size", "seed", "tokenizer_source")
 BESIDE_RECIPE = ("recipe", "max_shard_size", "seed")
 # What says how to merge, and so excludes a recipe.
 _OF_STRATEGIES = frozenset(
-    {"strategy", "models", "dtype", "out_dtype"} | {name for strategy in STRATEGIES.values() for name in strategy.own}
+    {"strategy", "models", "dtype", "out_dtype", "tokenizer_source"}
+    | {name for strategy in STRATEGIES.values() for name in strategy.own}
 )
 
 
@@ -41,6 +43,9 @@ def check_merge(params: Mapping[str, Any]) -> Checked:
         own, wrong_own = check_strategy(strategy, params, len(clean["models"]))
         clean = {"strategy": strategy.name, **clean, **base, **own}
         errors += wrong + wrong_own
+    source, wrong = _tokenizer_source(params, clean["models"])
+    clean |= source
+    errors += wrong
     output, wrong = _output(params)
     return clean | output, errors + wrong
 
@@ -103,6 +108,19 @@ def _base_model(given: Any, strategy: Strategy) -> Checked:
         return {"base_model": given.strip()}, []
     message = f"base_model must be the id or name of one artifact, not {shown(given)}"
     return {}, [ParamError("params.base_model", "not_a_name", message)]
+
+
+def _tokenizer_source(params: Mapping[str, Any], models: list[str]) -> Checked:
+    given = params.get("tokenizer_source")
+    if given is None:
+        return {}, []
+    base = params.get("base_model")
+    bases = [base.strip()] if isinstance(base, str) and base.strip() else []
+    found = source_fault(given, [*models, *bases], based=bool(bases))
+    if found is None:
+        return {"tokenizer_source": given.strip()}, []
+    code, message = found
+    return {"tokenizer_source": given}, [ParamError("params.tokenizer_source", code, f"tokenizer_source {message}")]
 
 
 def _output(params: Mapping[str, Any]) -> Checked:

@@ -6,12 +6,13 @@ A recipe is a document in mergekit's format, as ``workers.recipe_check`` takes i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from workers.merge_settings import value_at, varies
 from workers.merge_strategies import STRATEGIES, Strategy
 from workers.merge_values import RULES, Rule
+from workers.tokenizer_source import BASE
 
 BASE_INPUT = "base-model"
 # What a recipe calls it where our parameters have one a model.
@@ -73,12 +74,15 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A merge: its strategy, its slices in the order of their layers, and the input whose small files the result
-    carries. ``field`` is where its errors belong."""
+    """A merge: its strategy, its slices in the order of their layers, and the inputs whose small files (``carries``)
+    and whose ``tokenizer`` the result has. ``names_tokenizer``: it says so itself. ``field`` is where its errors
+    belong."""
 
     strategy: Strategy
     slices: tuple[Slice, ...]
     carries: str
+    tokenizer: str
+    names_tokenizer: bool = False
     field: str = "params"
 
     @property
@@ -94,7 +98,12 @@ def recipe_of(params: Mapping[str, Any]) -> Recipe:
         return _of_document(document)
     inputs = tuple(Source(f"model-{i}", f"models.{i}") for i in range(len(params["models"])))
     base = Source(BASE_INPUT, "base_model") if params.get("base_model") is not None else None
-    return plain_recipe(STRATEGIES[params["strategy"]], params, inputs, base)
+    recipe = plain_recipe(STRATEGIES[params["strategy"]], params, inputs, base)
+    named: dict[str, str] = {} if base is None else {params["base_model"]: BASE_INPUT}
+    for name, source in zip(params["models"], inputs, strict=True):
+        named.setdefault(name, source.input)
+    given = params.get("tokenizer_source")
+    return replace(recipe, tokenizer=_tokenizer(given, named, recipe.carries), names_tokenizer=given is not None)
 
 
 def plain_recipe(
@@ -105,7 +114,8 @@ def plain_recipe(
     whole = {rule.name: (params[rule.name],) for rule in rules if not rule.each}
     each = {rule.name: tuple((setting,) for setting in params[rule.name]) for rule in rules if rule.each}
     made = Slice("", sources, base, None, whole, each)
-    return Recipe(strategy, (made,), (base or sources[0]).input)
+    carries = (base or sources[0]).input
+    return Recipe(strategy, (made,), carries, carries)
 
 
 def rules_of(strategy: Strategy) -> list[Rule]:
@@ -133,8 +143,9 @@ def recipe_references(document: Any) -> list[tuple[str, str, str]]:
 def renamed(document: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """The document with its models called by ``names``; one that has none keeps its own."""
     made = dict(document)
-    if "base_model" in made:
-        made["base_model"] = names.get(made["base_model"], made["base_model"])
+    for key in ("base_model", "tokenizer_source"):
+        if key in made and (key, made[key]) != ("tokenizer_source", BASE):
+            made[key] = names.get(made[key], made[key])
     for key in ("models", "slices"):
         if key in made:
             made[key] = [_renamed(entry, names) for entry in made[key]]
@@ -196,7 +207,15 @@ def _of_document(document: Mapping[str, Any]) -> Recipe:
             for i, each in enumerate(document["slices"])
         ]
     carries = inputs[base] if base is not None else slices[0].sources[0].input
-    return Recipe(strategy, tuple(slices), carries, "params.recipe")
+    source = document.get("tokenizer_source")
+    return Recipe(
+        strategy, tuple(slices), carries, _tokenizer(source, inputs, carries), source is not None, "params.recipe"
+    )
+
+
+def _tokenizer(given: str | None, inputs: Mapping[str, str], carries: str) -> str:
+    """The input whose tokenizer is meant; that of the base is carried with its other small files."""
+    return carries if given is None or given == BASE else inputs[given]
 
 
 def _slice(

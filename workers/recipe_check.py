@@ -14,6 +14,7 @@ from workers.merge_strategies import MAX_MODELS, STRATEGIES
 from workers.merge_values import RULES, Rule
 from workers.param_errors import ParamError, nearest
 from workers.said_back import shown
+from workers.tokenizer_source import source_fault
 
 FIELD = "params.recipe"
 MAX_TEXT = 60_000
@@ -21,14 +22,13 @@ MAX_SLICES = 256
 MAX_TOLD = 5
 MAX_ERRORS = 50
 DTYPES = ("float64", "float32", "float16", "bfloat16")
-TOP = ("merge_method", "base_model", "models", "slices", "parameters", "dtype", "out_dtype")
-_NO_TOKENS = "is not read: the tokenizer's files are carried over from base_model, else the first model, as they are"
+TOP = ("merge_method", "base_model", "models", "slices", "parameters", "dtype", "out_dtype", "tokenizer_source")
+_NO_TOKENS = "is not read: a tokenizer's files are carried as they are, and tokenizer_source says of which model"
 _NO_MIXTURE = "belongs to a mixture of experts, which is not built here"
 # What mergekit's format has and we don't, and what to do instead.
 ELSEWHERE = {
     "modules": "is not read: give each of the modules a recipe with models or slices of its own",
     "tokenizer": _NO_TOKENS,
-    "tokenizer_source": _NO_TOKENS,
     "chat_template": _NO_TOKENS,
     "experts": _NO_MIXTURE,
     "gate_mode": _NO_MIXTURE,
@@ -68,7 +68,8 @@ def check_recipe(document: Any) -> tuple[dict[str, Any], list[ParamError]]:
 
 def _names(document: Mapping[str, Any]) -> Iterable[str]:
     entries = [*document.get("models", ()), *(s for each in document.get("slices", ()) for s in each["sources"])]
-    return [entry["model"] for entry in entries] + [document[key] for key in ("base_model",) if key in document]
+    singly = [document[key] for key in ("base_model", "tokenizer_source") if key in document]
+    return [entry["model"] for entry in entries] + singly
 
 
 class _Check:
@@ -92,6 +93,7 @@ class _Check:
                 message = f"must be one of {', '.join(DTYPES)}, not {shown(value)}"
                 self._refuse(key, "unknown_dtype", message, list(DTYPES))
         self._read_base()
+        self._read_tokenizer()
         self._parameters("", self._document, of_model=False)
         if ("models" in self._document) == ("slices" in self._document):
             self._refuse("", "required", "give either models (whole ones) or slices (ranges of their layers)")
@@ -119,6 +121,14 @@ class _Check:
                 self._refuse("base_model", "required", f"{message} ({self._strategy.name} merges upon it)")
         elif self._is_name("base_model", given):
             self._base = str(given).strip()
+
+    def _read_tokenizer(self) -> None:
+        if "tokenizer_source" not in self._document:
+            return
+        names = [name for _, name, _ in recipe_references(self._document)]
+        found = source_fault(self._document["tokenizer_source"], names, based=self._base is not None)
+        if found is not None:
+            self._refuse("tokenizer_source", *found)
 
     def _slices(self, given: Any) -> None:
         if not isinstance(given, (list, tuple)) or not 1 <= len(given) <= MAX_SLICES:

@@ -11,8 +11,10 @@ from scheduling.store.queries import artifacts
 from scheduling.store.queries.access import Actor
 from workers.catalog import KINDS, nearest
 from workers.merge_layout import Table, lay_out
-from workers.merge_recipe import BASE_INPUT, recipe_of
+from workers.merge_recipe import BASE_INPUT, Recipe, recipe_of
 from workers.merge_table import Row, is_worth_telling, rows_of
+from workers.tokenizer_files import has_tokenizer
+from workers.tokenizer_source import lacks_tokenizer
 
 SHOWN = 5
 BASE_FIELD = "params.base_model"
@@ -37,6 +39,7 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
     errors: list[dict[str, Any]] = []
     tensors: list[tuple[str, str, dict[str, Any]]] = []
     tables: dict[str, Table] = {}
+    files: dict[str, list[str]] = {}
     for field, reference, name in KINDS[kind].references(params):
         found = artifacts.resolve(actor, project, reference) if actor.sees(project) else None
         if found is None:
@@ -49,6 +52,7 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
             )
         else:
             inputs.append({"artifact": str(found.pk), "as": name, "name": found.name, "digest": found.digest})
+            files[name] = [file["path"] for file in found.files]
             if found.tensors is not None:
                 tensors.append((field, found.name, found.tensors))
                 tables[name] = _table(found.name, found.tensors)
@@ -56,6 +60,7 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
         return Fit(inputs, errors)
     errors += _same_model_twice(inputs) if "recipe" in params else _base_among_models(inputs)
     recipe = recipe_of(params) if right else None
+    errors += _no_tokenizer(recipe, inputs, files) if recipe else []
     if not (recipe.is_sliced if recipe else "recipe" in params):
         for field, other, theirs in tensors[1:]:
             beside = field if field == BASE_FIELD or "recipe" in params else "params.models"
@@ -81,6 +86,17 @@ def _unknown(field: str, reference: str, project: str, actor: Actor) -> dict[str
 
 def _table(name: str, tensors: Mapping[str, Any]) -> Table:
     return Table(name, {tensor: (str(row[0]), tuple(row[1])) for tensor, row in tensors.items()})
+
+
+def _no_tokenizer(recipe: Recipe, inputs: list[dict[str, Any]], files: Mapping[str, list[str]]) -> list[dict[str, Any]]:
+    """A model that was named for its tokenizer and has none."""
+    if not recipe.names_tokenizer or has_tokenizer(files.get(recipe.tokenizer, [])):
+        return []
+    return [
+        _wrong(f"{recipe.field}.tokenizer_source", "no_tokenizer", lacks_tokenizer(row["name"]))
+        for row in inputs
+        if row["as"] == recipe.tokenizer
+    ]
 
 
 def _same_model_twice(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:

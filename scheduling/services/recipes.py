@@ -20,7 +20,7 @@ _FRACTION = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _STR, _BOOL, _NULL = (f"tag:yaml.org,2002:{name}" for name in ("str", "bool", "null"))
 _TRUE = ("true", "yes", "on")
 _ORDER = ("merge_method", "base_model", "models", "slices", "sources", "model", "layer_range", "filter", "value",
-          "parameters", "dtype", "out_dtype")  # fmt: skip
+          "parameters", "dtype", "out_dtype", "tokenizer_source")  # fmt: skip
 
 
 class Unread(Exception):

@@ -46,7 +46,11 @@ def _naming(work: Work, how: str) -> Any:
             **params,
             "recipe": renamed(params["recipe"], {name: found[how] for (_, name, _), found in named}),
         }
-    for (field, _, _), found in zip(KINDS[work.kind].references(params), work.inputs, strict=True):
+    references = KINDS[work.kind].references(params)
+    by_name = {name: found[how] for (_, name, _), found in zip(references, work.inputs, strict=True)}
+    if params.get("tokenizer_source") in by_name:
+        params["tokenizer_source"] = by_name[params["tokenizer_source"]]
+    for (field, _, _), found in zip(references, work.inputs, strict=True):
         _, name, *key = field.split(".", 2)  # params.files, params.models.0, params.inputs.base
         if not key:
             params[name] = found[how]

@@ -12,7 +12,7 @@ from scheduling.core.fields import ALIASES
 from scheduling.services import recipes
 from scheduling.web.people_words import label
 from scheduling.web.wording import gb, limit
-from workers.merge_recipe import BASE_INPUT
+from workers.merge_recipe import BASE_INPUT, recipe_of
 from workers.merge_settings import is_filters, varies
 from workers.merge_strategies import GRANULARITIES, RESCALES, STRATEGIES
 from workers.merge_values import RULES
@@ -24,7 +24,7 @@ OPERATORS = {"In": "is", "NotIn": "is not", "Gt": "is above", "Lt": "is below", 
 # Rows of their own, told together, or the heading of the page.
 TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count", "gpus_per_node", "nvlink_required"})
 FIRST = ("queue", "priority", "purpose", "gpu_memory_min", "max_duration")
-OF_MERGE = frozenset({"recipe", "models", "base_model", "strategy", "t", "weights", "normalize"})
+OF_MERGE = frozenset({"recipe", "models", "base_model", "strategy", "t", "weights", "normalize", "tokenizer_source"})
 OF_COMMAND = frozenset({"argv", "shell", "files", "inputs", "env", "torchrun", "nproc", "limit_notice_s"})
 # What the parameters of a merge say when nobody has asked for anything else.
 UNSAID = {"seed": 0, "lambda": 1, "scale": 1, "rescale": RESCALES[0], "granularity": GRANULARITIES[0]}
@@ -89,6 +89,9 @@ def _merge(params: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> It
     elif strategy and divided is not strategy.normalize:
         how += f", weights {'as they are, not divided' if strategy.normalize else 'divided'} by their sum"
     yield {"word": "Merge", "value": how}
+    if params.get("tokenizer_source") is not None:
+        of = recipe_of(params).tokenizer
+        yield {"word": label("tokenizer_source"), "links": [row for row in models if row["as"] == of]}
 
 
 def _spelled(setting: Any) -> str:

@@ -29,8 +29,9 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "mean": ("Plain mean on 1 GPU", {"strategy": "linear", "gpu_count": "1", "nvlink_required": False}),
     "ties": ("TIES on 1 GPU", {"strategy": "ties", "gpu_count": "1", "nvlink_required": False}),
 }
+OUTPUT = ("out_dtype", "tokenizer_source")  # of every strategy, and nothing when empty
 OWN = ("base_model", "t", "lambda", "scale", "density", "epsilon", "gamma", "normalize", "rescale", "granularity")
-PARAMS = ("strategy", *OWN, "out_dtype", "recipe", "seed")
+PARAMS = ("strategy", *OWN, *OUTPUT, "recipe", "seed")
 RECIPE = "recipe"  # chosen in the place of a strategy: the recipe names its own
 TEXTS = (*SHARED, *PARAMS, *where_when.TEXTS)
 ELSEWHERE = {
@@ -155,9 +156,7 @@ def _of_strategy(values: Values, texts: Mapping[str, str]) -> dict[str, Any]:
     }
     if "weights" in own and any(_at(values.weights, i).strip() for i, _ in chosen):
         params["weights"] = [_number(_at(values.weights, i).strip() or "1") for i, _ in chosen]
-    if texts.get("out_dtype"):
-        params["out_dtype"] = texts["out_dtype"]
-    return params
+    return params | {name: texts[name] for name in OUTPUT if texts.get(name)}
 
 
 def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:

@@ -17,6 +17,7 @@ LABELS = {
     "nvlink_required": "NVLink required",
     "out_dtype": "Stored as",
     "base_model": "Base model",
+    "tokenizer_source": "Tokenizer of",
     "node_count": "Nodes",
     "gpus_per_node": "GPUs per node",
     "nvlink_exclusive": "Whole NVLink group",

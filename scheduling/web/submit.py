@@ -30,6 +30,7 @@ from workers.catalog import KINDS
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
 from workers.merge_strategies import GRANULARITIES, RESCALES
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
+from workers.tokenizer_source import BASE
 
 MAX_KEY = 100
 RECIPE_FILE = "recipe_file"
@@ -210,6 +211,7 @@ def _choices(kind: str, actor: Actor) -> dict[str, object]:
 def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, str]:
     """What was sent, or asked of an earlier job, and is none of a list's choices: it is shown among them, since a
     browser would put the first in its place."""
+    models = [row[name] for row in context.get("models", ()) for name in ("id", "name")]
     lists = {
         "project": context["projects"],
         "queue": [row["name"] for row in context["queues"]],
@@ -220,7 +222,8 @@ def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, 
         "rescale": RESCALES,
         "normalize": merge_form.SWITCH,
         "granularity": GRANULARITIES,
-        "base_model": [row[name] for row in context.get("models", ()) for name in ("id", "name")],
+        "base_model": models,
+        "tokenizer_source": [BASE, *models],
         "preempt_signal": SIGNALS,
         "exit_zero_after_signal": AFTER_SIGNAL,
         "files": [row[name] for row in context.get("artifacts", ()) for name in ("id", "name")],

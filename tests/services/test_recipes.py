@@ -12,7 +12,7 @@ from django.conf import settings
 from scheduling.models import Job
 from scheduling.services import jobs, recipes, whatif
 from scheduling.services.recipes import Unread, as_text, read
-from scheduling.services.same_work import Work, is_same
+from scheduling.services.same_work import Work, is_same, key_of
 from scheduling.web import merge_form
 from tests import builders as b
 
@@ -216,3 +216,14 @@ def test_the_same_recipe_is_the_same_work_whatever_its_models_are_called() -> No
     assert is_same(work("a"), work("1"))
     assert not is_same(work("a"), work("a", found="3"))
     assert not is_same(work("a"), work("a", t=0.4))
+
+
+def test_the_same_tokenizer_is_the_same_work_whatever_its_model_is_called() -> None:
+    def plain(source: str, called: str = "b") -> Work:
+        params = {"strategy": "slerp", "models": ["a", called], "tokenizer_source": source, "seed": 0}
+        return Work("merge", params, [{"artifact": "1", "digest": "x1"}, {"artifact": "2", "digest": "x2"}])
+
+    assert is_same(plain("b"), plain("x", called="x"))
+    assert not is_same(plain("b"), plain("a"))
+    keys = [key_of(plain(*each)) for each in (("b",), ("x", "x"), ("a",))]
+    assert (keys[0] == keys[1], keys[0] == keys[2]) == (True, False)

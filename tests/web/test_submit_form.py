@@ -176,6 +176,7 @@ def test_each_field_of_a_strategy_is_for_the_strategies_that_have_it():
         "recipe_file": ["recipe"],
         "seed": [*by_name["rescale"], "recipe"],
         "out_dtype": list(STRATEGIES),
+        "tokenizer_source": list(STRATEGIES),
     }
     assert shown == by_name | others
 

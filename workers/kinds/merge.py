@@ -22,12 +22,14 @@ from workers.engines.refusals import EngineRefusal, Problem
 from workers.engines.tensors import TensorSet, inspect
 from workers.engines.writing import PART, PlannedWriter
 from workers.kinds.checkpoint import FRAMEWORK, save, spent_before
-from workers.kinds.companions import copy_companions
+from workers.kinds.companions import companions_of, copy_companions
 from workers.kinds.context import DONE, REFUSED, JobContext, JobInput
 from workers.kinds.devices import prepare_devices
-from workers.kinds.layer_config import layers_taken, rewrite_layers
+from workers.kinds.result_config import fit_config, layers_taken, stored_type
 from workers.merge_recipe import BASE_INPUT, Recipe, recipe_of, recipe_references, renamed
 from workers.merge_table import grouped, is_worth_telling
+from workers.tokenizer_files import has_tokenizer, is_of_tokenizer
+from workers.tokenizer_source import lacks_tokenizer
 
 OUTPUT = "merged"
 THROTTLE = "EMEP_MERGE_THROTTLE_S"
@@ -68,7 +70,9 @@ def _run(context: JobContext) -> int:
     context.log(why)
     context.log(f"load_tensors: {', '.join(f'{i.title} ({i.artifact})' for i in context.inputs)}")
     recipe, candidate = _candidate(context)
-    lineage = _Lineage(_recipe(context, candidate), [i.artifact for i in context.inputs], device_class(devices[0]))
+    lineage = _Lineage(
+        _recipe(context, recipe, candidate), [i.artifact for i in context.inputs], device_class(devices[0])
+    )
     told = lineage.document()
     plan = plan_output(
         candidate.outputs,
@@ -98,7 +102,7 @@ def _run(context: JobContext) -> int:
         )
         if not complete:
             return _checkpoint(context, writer, told, before)
-        return _store(context, writer, told, recipe)
+        return _store(context, writer, told, recipe, stored_type(candidate.outputs))
     finally:
         writer.close()
 
@@ -113,6 +117,8 @@ def _candidate(context: JobContext) -> tuple[Recipe, Candidate]:
         *(i.directory for i in context.inputs), labels=_titles(context), based=_base(context) is not None, sliced=sliced
     )
     problems += found
+    if recipe:
+        problems += _tokenizer_problems(context, recipe)
     if recipe and not problems:
         candidate = MergeEngine().follow(recipe, tensors, _of_all(params), [i.name for i in context.inputs])
         problems = _space_problems(sum(spec.nbytes for spec in candidate.outputs), context.checkpoint_dir)
@@ -121,6 +127,14 @@ def _candidate(context: JobContext) -> tuple[Recipe, Candidate]:
     elif not sliced:
         problems += _space_problems(_whole_size(tensors, params), context.checkpoint_dir)
     raise EngineRefusal.of(problems)
+
+
+def _tokenizer_problems(context: JobContext, recipe: Recipe) -> list[Problem]:
+    """A model that was named for its tokenizer and has none."""
+    source = _input(context, recipe.tokenizer)
+    if not recipe.names_tokenizer or has_tokenizer(companions_of(source.directory)):
+        return []
+    return [Problem("no_tokenizer", lacks_tokenizer(source.title), {"model": source.title})]
 
 
 def _of_all(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,12 +157,14 @@ def _base(context: JobContext) -> JobInput | None:
     return next((i for i in context.inputs if i.name == BASE_INPUT), None)
 
 
-def _recipe(context: JobContext, candidate: Candidate) -> dict[str, Any]:
+def _recipe(context: JobContext, recipe: Recipe, candidate: Candidate) -> dict[str, Any]:
     """The candidate's recipe with the artifacts in the place of their names, and the one that is its base, which tells
     the last parent from the others."""
     asked, base = candidate.recipe(), _base(context)
+    artifacts = {i.name: i.artifact for i in context.inputs}
+    if "tokenizer_source" in asked:
+        asked["tokenizer_source"] = artifacts[recipe.tokenizer]
     if "recipe" in asked:
-        artifacts = {i.name: i.artifact for i in context.inputs}
         names = {name: artifacts[given] for _, name, given in recipe_references(asked["recipe"])}
         asked["recipe"] = renamed(asked["recipe"], names)
     return {**asked, **({"base_model": base.artifact} if base else {})}
@@ -227,23 +243,45 @@ def _checkpoint(context: JobContext, writer: PlannedWriter, lineage: Mapping[str
     return context.checkpoint_exit_code
 
 
-def _store(context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any], recipe: Recipe) -> int:
+def _store(
+    context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any], recipe: Recipe, stored: str | None
+) -> int:
     destination = context.output_dir / OUTPUT
     shutil.rmtree(destination, ignore_errors=True)  # what an attempt left that was killed while it published
-    carries = next(i for i in context.inputs if i.name == recipe.carries)
-    companions = copy_companions(carries.directory, destination)
-    if recipe.is_sliced and (changed := rewrite_layers(destination, layers_taken(recipe))):
+    copied, carried = _carry(context, recipe, destination)
+    taken = layers_taken(recipe) if recipe.is_sliced else None
+    for changed in fit_config(destination, taken=taken, stored=stored):
         context.log(f"store: {changed}")
-    for name in companions.skipped:
-        context.log(f"not copied, too large for a companion file: {name}")
     published = writer.publish(destination)
-    context.events.emit("artifact", name=OUTPUT, path=OUTPUT, kind="model", meta=dict(lineage))
+    context.events.emit("artifact", name=OUTPUT, path=OUTPUT, kind="model", meta={**lineage, **carried})
     context.log(
         f"store: {OUTPUT} with {_counted(len(published), 'weight file')}, {writer.plan.size} bytes,"
-        f" and {', '.join(companions.copied) or 'no other file'}"
+        f" and {', '.join(copied) or 'no other file'}"
     )
     context.events.emit("done")
     return DONE
+
+
+def _carry(context: JobContext, recipe: Recipe, destination: Path) -> tuple[list[str], dict[str, str]]:
+    """Copy the small files and the tokenizer into the result: their names, and the artifacts that they are of."""
+    files, tokenizer = (_input(context, name) for name in (recipe.carries, recipe.tokenizer))
+    if files is tokenizer:
+        parts = [copy_companions(files.directory, destination)]
+        context.log(f"store: small files of {files.title}")
+    else:
+        parts = [
+            copy_companions(files.directory, destination, lambda path: not is_of_tokenizer(path)),
+            copy_companions(tokenizer.directory, destination, is_of_tokenizer),
+        ]
+        context.log(f"store: small files of {files.title}, tokenizer of {tokenizer.title}")
+    for name in (name for part in parts for name in part.skipped):
+        context.log(f"not copied, too large for a companion file: {name}")
+    copied = sorted(name for part in parts for name in part.copied)
+    return copied, {"small_files_of": files.artifact, "tokenizer_of": tokenizer.artifact}
+
+
+def _input(context: JobContext, name: str) -> JobInput:
+    return next(i for i in context.inputs if i.name == name)
 
 
 def _counted(count: int, noun: str) -> str:

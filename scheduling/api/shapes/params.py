@@ -127,6 +127,10 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         "dtype": _text("What is computed in.", enum=list(DTYPES)),
         "out_dtype": _text("What is stored; by default as the models are.", enum=list(DTYPES)),
         "max_shard_size": _whole("Bytes of each file of the result at most.", MIN_SHARD_BYTES),
+        "tokenizer_source": _text(
+            "Of which model the tokenizer's files are: base (that of base_model) or one of the models, as it is called "
+            "there. By default of base_model, else of the first model, as all other small files."
+        ),
         "seed": _whole("Of what is random in the strategy.", 0, default=0),
     },
     "command": {

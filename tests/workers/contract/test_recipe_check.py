@@ -198,12 +198,12 @@ def test_what_mergekit_has_and_we_have_not_is_refused_with_what_to_do(name: str)
 
 def test_everything_is_told_at_once_and_each_with_its_path() -> None:
     document = changed(
-        SLICED, merge_method="slurp", dtype="float8", tokenizer_source="base",
+        SLICED, merge_method="slurp", dtype="float8", tokenizer_source="union",
         slices__0__sources__0__layer_range=[3, 1], slices__1__sources__1__model="", slices__0__parameters__t=[0, 7],
     )  # fmt: skip
     errors = check_merge({"recipe": document, "strategy": "slerp", "seed": -1})[1]
     assert [e.field.removeprefix("params.") for e in errors] == [
-        "recipe.tokenizer_source", "recipe.merge_method", "recipe.dtype", "recipe.slices[0].parameters.t[1]",
+        "recipe.merge_method", "recipe.dtype", "recipe.tokenizer_source", "recipe.slices[0].parameters.t[1]",
         "recipe.slices[0].sources[0].layer_range", "recipe.slices[1].sources[1].model", "strategy", "seed",
     ]  # fmt: skip
     assert all(e.message.startswith(e.field.removeprefix("params.recipe.")) for e in errors[:6])

@@ -58,6 +58,8 @@ def test_the_artifact_event_carries_recipe_version_device_and_parents_in_order(t
             "parents": PARENTS,
             "engine_version": "1",
             "device_class": "cpu",
+            "small_files_of": PARENTS[0],
+            "tokenizer_of": PARENTS[0],
         },
     }
     assert len(key) == 64
