@@ -1,7 +1,7 @@
 """Which tensors will a merge write, from which of its models, with which values? Known from names and shapes alone.
 
 A layer is what shares the first whole number in the dotted names of its tensors: ``model.layers.3.mlp.weight`` belongs
-to layer 3. Standard library only.
+to layer 3. A pattern finds it elsewhere. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workers.merge_recipe import Recipe, Slice, Source, in_recipe, rules_of
-from workers.model_layers import Stack, places_of, stack_of
+from workers.model_layers import Stack, places_of, stack_of, unfitting
 from workers.param_errors import ParamError
+from workers.said_back import shown
 from workers.strategy_params import check_strategy
 
 SHOWN = 5
 MAX_ERRORS = 50
+PATTERN = "params.layer_pattern"
 FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 # A tensor outside of the layers whose name has one of these lies before them, any other behind them.
 BEFORE = ("emb", "wte", "wpe", "cls_token", "pos_")
@@ -58,6 +60,9 @@ def lay_out(recipe: Recipe, tables: Mapping[str, Table]) -> tuple[list[Part], li
     Of whole models only tensors that all of them have are told, and nothing of names and shapes that differ: whoever
     opened the models has compared them.
     """
+    errors = _unfitting(recipe, tables)
+    if errors:
+        return [], errors
     values = _Values(recipe)
     parts, errors = _sliced(recipe, tables, values) if recipe.is_sliced else (_whole(recipe, tables, values), [])
     found = [*errors, *values.errors()]
@@ -65,6 +70,16 @@ def lay_out(recipe: Recipe, tables: Mapping[str, Table]) -> tuple[list[Part], li
         more = len(found) - MAX_ERRORS
         found[MAX_ERRORS:] = [ParamError(recipe.field, "more_errors", f"and {more} more")]
     return parts, found
+
+
+def _unfitting(recipe: Recipe, tables: Mapping[str, Table]) -> list[ParamError]:
+    """Models of which the pattern finds no layer."""
+    if recipe.pattern is None:
+        return []
+    names = dict.fromkeys(source.input for each in recipe.slices for source in each.origins)
+    told = {tables[name].label: unfitting(recipe.pattern, tables[name].tensors) for name in names}
+    field, what = PATTERN, f"layer_pattern {shown(recipe.pattern)} fits no tensor of"
+    return [ParamError(field, "fits_no_tensor", f"{what} {label!r}: {fault}") for label, fault in told.items() if fault]
 
 
 class _Values:
@@ -124,7 +139,7 @@ class _Values:
 def _whole(recipe: Recipe, tables: Mapping[str, Table], values: _Values) -> list[Part]:
     (each,) = recipe.slices
     first, *others = (tables[source.input].tensors for source in each.origins)
-    places = places_of(first)
+    places = places_of(first, recipe.pattern)
     return [
         Part(
             name,
@@ -218,7 +233,7 @@ def _stacks(recipe: Recipe, tables: Mapping[str, Table]) -> tuple[dict[str, Stac
     errors: list[ParamError] = []
     for source in _once(recipe):
         label = tables[source.input].label
-        stack = stack_of(tables[source.input].tensors)
+        stack = stack_of(tables[source.input].tensors, recipe.pattern)
         if isinstance(stack, str):
             errors.append(_error(recipe, source.path, "no_layers", f"{label!r} {stack}"))
         else:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workers.merge_layout import settled_faults
+from workers.merge_layout import PATTERN, settled_faults
 from workers.merge_recipe import BASE_INPUT, recipe_of, recipe_references
 from workers.merge_strategies import MAX_MODELS, STRATEGIES, Strategy
+from workers.model_layers import pattern_fault
 from workers.param_errors import ParamError, nearest, unknown
 from workers.recipe_check import DTYPES, check_recipe
 from workers.said_back import shown
@@ -18,8 +19,10 @@ from workers.strategy_params import Checked, base_error, check_strategy, model_c
 from workers.tokenizer_source import source_fault
 
 MIN_SHARD_BYTES = 1_000_000
-MERGE_COMMON = ("recipe", "strategy", "models", "dtype", "out_dtype", "max_shard_size", "seed", "tokenizer_source")
-BESIDE_RECIPE = ("recipe", "max_shard_size", "seed")
+MERGE_COMMON = (
+    "recipe", "strategy", "models", "dtype", "out_dtype", "max_shard_size", "seed", "tokenizer_source", "layer_pattern",
+)  # fmt: skip
+BESIDE_RECIPE = ("recipe", "max_shard_size", "seed", "layer_pattern")
 # What says how to merge, and so excludes a recipe.
 _OF_STRATEGIES = frozenset(
     {"strategy", "models", "dtype", "out_dtype", "tokenizer_source"}
@@ -124,7 +127,7 @@ def _tokenizer_source(params: Mapping[str, Any], models: list[str]) -> Checked:
 
 
 def _output(params: Mapping[str, Any]) -> Checked:
-    """How the result is computed and stored: dtypes, shard size, seed."""
+    """How the result is computed and stored: dtypes, shard size, seed, and how its layers are found."""
     clean: dict[str, Any] = {}
     errors = []
     for key in ("dtype", "out_dtype"):
@@ -144,4 +147,9 @@ def _output(params: Mapping[str, Any]) -> Checked:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         errors.append(ParamError("params.seed", "out_of_range", "seed must be a whole number from 0 to 2^63 - 1"))
     clean["seed"] = seed
+    pattern = params.get("layer_pattern")
+    if pattern is not None:
+        clean["layer_pattern"] = pattern
+        if (found := pattern_fault(pattern)) is not None:
+            errors.append(ParamError(PATTERN, found[0], f"layer_pattern {found[1]}"))
     return clean, errors

@@ -75,14 +75,15 @@ class Slice:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A merge: its strategy, its slices in the order of their layers, and the inputs whose small files (``carries``)
-    and whose ``tokenizer`` the result has. ``names_tokenizer``: it says so itself. ``field`` is where its errors
-    belong."""
+    and whose ``tokenizer`` the result has. ``names_tokenizer``: it says so itself. ``pattern`` finds the number of a
+    layer in names. ``field`` is where its errors belong."""
 
     strategy: Strategy
     slices: tuple[Slice, ...]
     carries: str
     tokenizer: str
     names_tokenizer: bool = False
+    pattern: str | None = None
     field: str = "params"
 
     @property
@@ -95,7 +96,7 @@ def recipe_of(params: Mapping[str, Any]) -> Recipe:
     """The merge that right parameters ask for, in either form."""
     document = params.get("recipe")
     if document is not None:
-        return _of_document(document)
+        return replace(_of_document(document), pattern=params.get("layer_pattern"))
     inputs = tuple(Source(f"model-{i}", f"models.{i}") for i in range(len(params["models"])))
     base = Source(BASE_INPUT, "base_model") if params.get("base_model") is not None else None
     recipe = plain_recipe(STRATEGIES[params["strategy"]], params, inputs, base)
@@ -115,7 +116,7 @@ def plain_recipe(
     each = {rule.name: tuple((setting,) for setting in params[rule.name]) for rule in rules if rule.each}
     made = Slice("", sources, base, None, whole, each)
     carries = (base or sources[0]).input
-    return Recipe(strategy, (made,), carries, carries)
+    return Recipe(strategy, (made,), carries, carries, pattern=params.get("layer_pattern"))
 
 
 def rules_of(strategy: Strategy) -> list[Rule]:
@@ -209,7 +210,7 @@ def _of_document(document: Mapping[str, Any]) -> Recipe:
     carries = inputs[base] if base is not None else slices[0].sources[0].input
     source = document.get("tokenizer_source")
     return Recipe(
-        strategy, tuple(slices), carries, _tokenizer(source, inputs, carries), source is not None, "params.recipe"
+        strategy, tuple(slices), carries, _tokenizer(source, inputs, carries), source is not None, field="params.recipe"
     )
 
 

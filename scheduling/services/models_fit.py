@@ -65,10 +65,11 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
         for field, other, theirs in tensors[1:]:
             beside = field if field == BASE_FIELD or "recipe" in params else "params.models"
             errors += _differences(beside, tensors[0][1:], (other, theirs))
-    if recipe is None or errors or len(tables) < len(inputs) or not is_worth_telling(recipe):
+    telling = recipe is not None and is_worth_telling(recipe)
+    if recipe is None or errors or len(tables) < len(inputs) or not (telling or recipe.pattern):
         return Fit(inputs, errors)
     parts, wrong = lay_out(recipe, tables)
-    rows = () if wrong else tuple(rows_of(recipe, parts, tables))
+    rows = tuple(rows_of(recipe, parts, tables)) if telling and not wrong else ()
     return Fit(inputs, [_wrong(e.field, e.code, e.message, e.limit) for e in wrong], rows)
 
 

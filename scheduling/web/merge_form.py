@@ -31,7 +31,7 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 OUTPUT = ("out_dtype", "tokenizer_source")  # of every strategy, and nothing when empty
 OWN = ("base_model", "t", "lambda", "scale", "density", "epsilon", "gamma", "normalize", "rescale", "granularity")
-PARAMS = ("strategy", *OWN, *OUTPUT, "recipe", "seed")
+PARAMS = ("strategy", *OWN, *OUTPUT, "recipe", "seed", "layer_pattern")
 RECIPE = "recipe"  # chosen in the place of a strategy: the recipe names its own
 TEXTS = (*SHARED, *PARAMS, *where_when.TEXTS)
 ELSEWHERE = {
@@ -89,7 +89,14 @@ def having() -> dict[str, str]:
     """Which strategies each of their fields is for, as the page's script reads it."""
     names = {name for strategy in STRATEGIES.values() for name in strategy.own}
     found = {name: " ".join(s.name for s in STRATEGIES.values() if name in s.own) for name in names}
-    return {**found, "models": " ".join(STRATEGIES), "recipe": RECIPE, "seed": f"{found['rescale']} {RECIPE}"}
+    every = " ".join(STRATEGIES)
+    return {
+        **found,
+        "models": every,
+        "recipe": RECIPE,
+        "layers": f"{every} {RECIPE}",
+        "seed": f"{found['rescale']} {RECIPE}",
+    }
 
 
 def strategies() -> list[dict[str, Any]]:
@@ -142,6 +149,8 @@ def body_of(values: Values) -> dict[str, Any]:
     params: dict[str, Any] = {RECIPE: values.texts.get(RECIPE, "")} if by_recipe else _of_strategy(values, texts)
     if texts.get("seed"):
         params["seed"] = int(texts["seed"]) if texts["seed"].isdecimal() else texts["seed"]
+    if texts.get("layer_pattern"):
+        params["layer_pattern"] = texts["layer_pattern"]
     body = {**fields_of(values.texts), **where_when.body_of(values.texts)}
     return with_rest({"kind": KIND, **body, "nvlink_required": values.nvlink_required, "params": params}, values.rest)
 

@@ -18,6 +18,7 @@ LABELS = {
     "out_dtype": "Stored as",
     "base_model": "Base model",
     "tokenizer_source": "Tokenizer of",
+    "layer_pattern": "Layers by",
     "node_count": "Nodes",
     "gpus_per_node": "GPUs per node",
     "nvlink_exclusive": "Whole NVLink group",

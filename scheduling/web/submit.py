@@ -29,6 +29,7 @@ from scheduling.web.wording import amount, gb, limit
 from workers.catalog import KINDS
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
 from workers.merge_strategies import GRANULARITIES, RESCALES
+from workers.model_layers import MAX_PATTERN
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
 from workers.tokenizer_source import BASE
 
@@ -198,6 +199,7 @@ def _choices(kind: str, actor: Actor) -> dict[str, object]:
             "most_recipe": MAX_TEXT,
             "recipe_fields": ", ".join(TOP),
             "recipe_like": merge_form.RECIPE_LIKE,
+            "most_pattern": MAX_PATTERN,
         }
     return {
         "artifacts": pages.artifacts_to_work_on(actor),

@@ -57,3 +57,45 @@ def test_without_a_choice_nothing_is_said(alice: Any) -> None:
     browser().post("/jobs/new/", form(["deep-a", "deep-b"], tokenizer_source=""))
     job = Job.objects.get()
     assert ("tokenizer_source" in job.params, "Tokenizer of" in rows(job.pk)) == (False, False)
+
+
+BLOCKS = {f"net.block{i}_conv.w": (4, 3) for i in range(3)} | {"head.w": (3,)}
+
+
+@pytest.fixture
+def blocks(alice: Any) -> list[str]:
+    return [b.model(alice, f"blocks-{name}", seed, shapes=BLOCKS) for seed, name in enumerate("ab")]
+
+
+def test_a_pattern_is_typed_told_and_kept_in_a_copy(blocks: list[str]) -> None:
+    client = browser()
+    client.post("/jobs/new/", form(blocks, t="0, 1", layer_pattern=" block{layer}_ "))
+    job = Job.objects.get()
+    assert (job.params["layer_pattern"], rows(job.pk)["Layers by"]) == ("block{layer}_", "block{layer}_")
+    assert 'name="layer_pattern" value="block{layer}_"' in text(client.get(f"/jobs/new/?from={job.pk}"))
+
+
+def test_a_pattern_stands_beside_a_recipe_too(blocks: list[str]) -> None:
+    recipe = "merge_method: passthrough\nslices:\n  - sources: [{model: blocks-a, layer_range: [1, 3]}]\n"
+    client = browser()
+    html = text(client.post("/jobs/new/", form([], strategy="recipe", recipe=recipe)))
+    assert "say how with layer_pattern" in entities.unescape(beside(html, "recipe"))
+    client.post("/jobs/new/", form([], strategy="recipe", recipe=recipe, layer_pattern="block{layer}_", key="3" * 36))
+    job = Job.objects.exclude(state="REJECTED").get()
+    assert (job.params["layer_pattern"], rows(job.pk)["Layers by"]) == ("block{layer}_", "block{layer}_")
+    assert 'name="layer_pattern" value="block{layer}_"' in text(client.get(f"/jobs/new/?from={job.pk}"))
+
+
+@pytest.mark.parametrize("t", ["0, 1", "0.5"])
+def test_a_pattern_that_finds_nothing_is_refused_beside_it_with_what_is_there(blocks: list[str], t: str) -> None:
+    html = text(browser().post("/jobs/new/", form(blocks, t=t, layer_pattern="h.{layer}.")))
+    told = entities.unescape(beside(html, "layer_pattern"))
+    assert "fits no tensor of 'blocks-a': there are 'net.block0_conv.w'" in told
+    html = text(browser().post("/jobs/new/", form(blocks, t=t, layer_pattern="block_")))
+    assert "{layer} 0 times, not once" in entities.unescape(beside(html, "layer_pattern"))
+
+
+def test_what_would_happen_tells_the_values_of_the_layers_that_it_finds(blocks: list[str]) -> None:
+    filled = form(blocks, t="0, 1", layer_pattern="block{layer}_")
+    html = text(browser().post("/jobs/new/plan/", filled, HTTP_HX_REQUEST="true"))
+    assert '<td data-label="Values">t = 0.5</td>' in html

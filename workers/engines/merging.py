@@ -24,10 +24,11 @@ from workers.engines.sources import Model
 from workers.engines.strategies import STRATEGIES
 from workers.engines.strategies.contract import Strategy
 from workers.engines.tensors import TensorInputs, TensorSet
-from workers.merge_layout import Part, Table, lay_out
+from workers.merge_layout import PATTERN, Part, Table, lay_out
 from workers.merge_recipe import Recipe, Source, plain_recipe
 from workers.merge_strategies import STRATEGIES as RULES
 from workers.merge_table import Row, rows_of
+from workers.model_layers import pattern_fault
 from workers.strategy_params import base_error, check_strategy, model_count_error
 
 ENGINE_VERSION = "1"
@@ -216,6 +217,9 @@ def checked(strategy: str, params: Mapping[str, Any], tensors: TensorSet) -> tup
         if params.get(key) is not None and params[key] not in BY_PARAMETER:
             message = f"{key} must be one of {', '.join(BY_PARAMETER)}"
             problems.append(Problem("config", message, {"field": f"params.{key}"}))
+    pattern = params.get("layer_pattern")
+    if pattern is not None and (fault := pattern_fault(pattern)) is not None:
+        problems.append(Problem("config", f"layer_pattern {fault[1]}", {"field": PATTERN}))
     return clean, problems
 
 

@@ -28,6 +28,7 @@ from workers.kinds.devices import prepare_devices
 from workers.kinds.result_config import fit_config, layers_taken, stored_type
 from workers.merge_recipe import BASE_INPUT, Recipe, recipe_of, recipe_references, renamed
 from workers.merge_table import grouped, is_worth_telling
+from workers.model_layers import layer_of
 from workers.tokenizer_files import has_tokenizer, is_of_tokenizer
 from workers.tokenizer_source import lacks_tokenizer
 
@@ -84,6 +85,8 @@ def _run(context: JobContext) -> int:
         f"plan: {_counted(len(plan.tensors), 'tensor')}, {plan.size} bytes in {_counted(len(plan.files), 'file')}, "
         f"at most {candidate.memory_estimate() * len(devices)} bytes of memory for data, {plan.digest}"
     )
+    if recipe.pattern is not None:
+        context.log(f"plan: {_layers_found(recipe, candidate)}")
     for line in _values(recipe, candidate):
         context.log(f"plan: {line}")
     before = spent_before(context.checkpoint_dir, plan.digest) if context.resuming else 0.0
@@ -150,6 +153,14 @@ def _values(recipe: Recipe, candidate: Candidate) -> Iterator[str]:
             made = f"of {' and '.join(group.models)}" if recipe.is_sliced else ""
             how = ", ".join(filter(None, (group.said, made)))
             yield f"{how}: {_counted(len(group.tensors), 'tensor')}, {group.shown}"
+
+
+def _layers_found(recipe: Recipe, candidate: Candidate) -> str:
+    """Which layers the pattern finds in the result."""
+    layers = [layer for spec in candidate.outputs if (layer := layer_of(spec.name, recipe.pattern)) is not None]
+    numbers = sorted({number for _, number, _ in layers})
+    told = f"{_counted(len(numbers), 'layer')}, {numbers[0]} to {numbers[-1]}"
+    return f"layer_pattern {recipe.pattern!r} finds {told}, in {len(layers)} of {len(candidate.outputs)} tensors"
 
 
 def _base(context: JobContext) -> JobInput | None:

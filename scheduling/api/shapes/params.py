@@ -19,6 +19,7 @@ from workers.command_params import (
 from workers.merge_params import MIN_SHARD_BYTES
 from workers.merge_settings import MAX_FILTER, MAX_FILTERS, MAX_POINTS
 from workers.merge_strategies import GRANULARITIES, MAX_MODELS, RESCALES, STRATEGIES
+from workers.model_layers import MAX_PATTERN, NUMBER
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
 
 Schema = dict[str, Any]
@@ -97,7 +98,8 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
                 {"type": "object", "properties": {name: {} for name in TOP}, "additionalProperties": False},
             ],
             "description": "The merge as mergekit writes it, as YAML or as the object: "
-            f"{', '.join(TOP)}. Only max_shard_size and seed stand beside it. docs/merges.md tells all of it.",
+            f"{', '.join(TOP)}. Only max_shard_size, seed and layer_pattern stand beside it. "
+            "docs/merges.md tells all of it.",
         },
         "t": _varied(f"{_of('t')}. 0 is the first model, 1 the second. A list is a gradient over the layers, a list of "
                      "{filter, value} gives the first value whose filter is a part of the tensor's name; so for every "
@@ -127,6 +129,11 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         "dtype": _text("What is computed in.", enum=list(DTYPES)),
         "out_dtype": _text("What is stored; by default as the models are.", enum=list(DTYPES)),
         "max_shard_size": _whole("Bytes of each file of the result at most.", MIN_SHARD_BYTES),
+        "layer_pattern": _text(
+            "Where the number of a layer stands in the names of tensors, for gradients and slices: a part of a name "
+            f"with {NUMBER} in its place, such as block{NUMBER}_. Without it a layer is the first whole number between "
+            "the dots of a name.", minLength=1, maxLength=MAX_PATTERN,
+        ),
         "tokenizer_source": _text(
             "Of which model the tokenizer's files are: base (that of base_model) or one of the models, as it is called "
             "there. By default of base_model, else of the first model, as all other small files."
