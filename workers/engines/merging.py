@@ -83,11 +83,13 @@ class Candidate:
         rest = {k: v for k, v in self.params.items() if k not in ("models", "base_model")}
         return {"strategy": self.strategy.name, **rest}
 
-    def memory_estimate(self) -> int:
-        """Upper bound in bytes of what one worker allocates for data at any moment; models on disk don't count."""
+    def memory_estimate(self, workers: int = 1) -> int:
+        """Upper bound in bytes of what so many workers allocate for data at any moment. Models on disk don't count,
+        those that can't be mapped do."""
         chunk, spare = max(self.chunk, REDUCTION_CHUNK), self.strategy.spare
         each = ((len(self.pieces[s.name].inputs.models) + spare) * self._at_once(s, chunk) for s in self.outputs)
-        return 8 * max(each, default=0)
+        models = {id(model): model.resident for piece in self.pieces.values() for model in piece.inputs.models}
+        return 8 * max(each, default=0) * workers + sum(models.values())
 
     def _at_once(self, spec: TensorSpec, chunk: int) -> int:
         """How many elements of this tensor are in memory at once: whole rows where the strategy needs them."""

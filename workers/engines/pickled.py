@@ -16,15 +16,19 @@ from workers.engines.refusals import EngineRefusal
 NESTED = ("state_dict", "model_state_dict", "model_state", "model")
 
 
+def is_mapped(path: Path) -> bool:
+    """Can the checkpoint be mapped? One of the format before PyTorch 1.6 is read into memory as a whole."""
+    return zipfile.is_zipfile(path)
+
+
 def open_checkpoint(path: Path, label: str) -> dict[str, torch.Tensor]:
-    """The tensors of ``path`` by name, on the CPU; a zip-format file is mapped, not read.
+    """The tensors of ``path`` by name, on the CPU; what can be mapped is not read.
 
     A checkpoint that keeps its weights one level down (``state_dict`` and the like) is understood. Refused:
     anything the weights-only loader refuses (it runs no code from the file), and files without tensors.
     """
-    zipped = zipfile.is_zipfile(path)
     try:
-        loaded = torch.load(path, map_location="cpu", mmap=zipped, weights_only=True)
+        loaded = torch.load(path, map_location="cpu", mmap=is_mapped(path), weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise EngineRefusal(

@@ -13,7 +13,7 @@ import torch
 
 from workers.engines.dtypes import TensorSpec
 from workers.engines.headers import Extent, Header, read_header
-from workers.engines.pickled import open_checkpoint, spec_of
+from workers.engines.pickled import is_mapped, open_checkpoint, spec_of
 from workers.engines.refusals import EngineRefusal, Problem
 
 SINGLE = "model.safetensors"
@@ -22,6 +22,7 @@ CHECKPOINTS = (".pt", ".pth", ".bin")
 FOREIGN = (".onnx", ".jit", ".pkl", ".pickle", ".joblib", ".h5", ".hdf5", ".keras", ".msgpack", ".gguf", ".ggml",
            ".npz", ".npy", ".tflite", ".ckpt")  # fmt: skip
 MAX_INDEX = 100_000_000
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Reader(Protocol):
@@ -33,13 +34,15 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An opened model: its ``label`` in messages, its tensors, and the directory of its other files (if any)."""
+    """An opened model: its ``label`` in messages, its tensors, and the directory of its other files (if any).
+    ``resident``: so many bytes of it are in memory as long as it is open."""
 
     label: str
     specs: Mapping[str, TensorSpec]
     metadata: Mapping[str, str]
     reader: Reader
     directory: Path | None
+    resident: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,11 @@ class _InMemory:
     tensors: Mapping[str, torch.Tensor]
 
     def read(self, spec: TensorSpec, start: int, stop: int) -> torch.Tensor:
-        return self.tensors[spec.name].reshape(-1)[start:stop].clone()
+        tensor = self.tensors[spec.name]
+        if tensor.is_contiguous():
+            return tensor.view(-1)[start:stop].clone()
+        # A view of another order: gathered, since laying it out as a whole would take its size for every stretch.
+        return tensor.view(_BITS[tensor.itemsize]).take(torch.arange(start, stop)).view(tensor.dtype)
 
 
 def open_model(source: Path, label: str) -> Model:
@@ -95,7 +102,8 @@ def _open_file(path: Path, label: str, *, directory: Path | None) -> Model:
     if suffix in CHECKPOINTS:
         tensors = open_checkpoint(path, named)
         specs = {name: spec_of(name, tensor) for name, tensor in tensors.items()}
-        return Model(label, specs, {"format": "pt"}, _InMemory(tensors), directory)
+        resident = 0 if is_mapped(path) else sum(spec.nbytes for spec in specs.values())
+        return Model(label, specs, {"format": "pt"}, _InMemory(tensors), directory, resident)
     raise EngineRefusal(
         "unsupported_format",
         f"{named} can't be merged: give .safetensors, or a PyTorch state dictionary as {', '.join(CHECKPOINTS)}",

@@ -25,6 +25,7 @@ from workers.kinds.checkpoint import FRAMEWORK, save, spent_before
 from workers.kinds.companions import companions_of, copy_companions
 from workers.kinds.context import DONE, REFUSED, JobContext, JobInput
 from workers.kinds.devices import prepare_devices
+from workers.kinds.memory import fitting, room
 from workers.kinds.result_config import fit_config, layers_taken, stored_type
 from workers.merge_recipe import BASE_INPUT, Recipe, recipe_of, recipe_references, renamed
 from workers.merge_table import grouped, is_worth_telling
@@ -71,6 +72,7 @@ def _run(context: JobContext) -> int:
     context.log(why)
     context.log(f"load_tensors: {', '.join(f'{i.title} ({i.artifact})' for i in context.inputs)}")
     recipe, candidate = _candidate(context)
+    devices = _with_room(context, candidate, devices)
     lineage = _Lineage(
         _recipe(context, recipe, candidate), [i.artifact for i in context.inputs], device_class(devices[0])
     )
@@ -83,7 +85,7 @@ def _run(context: JobContext) -> int:
     )
     context.log(
         f"plan: {_counted(len(plan.tensors), 'tensor')}, {plan.size} bytes in {_counted(len(plan.files), 'file')}, "
-        f"at most {candidate.memory_estimate() * len(devices)} bytes of memory for data, {plan.digest}"
+        f"at most {candidate.memory_estimate(len(devices))} bytes of memory for data, {plan.digest}"
     )
     if recipe.pattern is not None:
         context.log(f"plan: {_layers_found(recipe, candidate)}")
@@ -108,6 +110,23 @@ def _run(context: JobContext) -> int:
         return _store(context, writer, told, recipe, stored_type(candidate.outputs))
     finally:
         writer.close()
+
+
+def _with_room(context: JobContext, candidate: Candidate, devices: list[torch.device]) -> list[torch.device]:
+    """As many of the devices as there is memory to compute on at once. Refuses where there is too little for one."""
+    free = room()
+    count = fitting(candidate.memory_estimate, len(devices), free)
+    if count == 0:
+        needed = candidate.memory_estimate()
+        raise EngineRefusal(
+            "no_memory",
+            f"the merge takes up to {needed} bytes of memory for data and the job's limit leaves {free}: run it where "
+            "job_memory_bytes is higher",
+            {"needed": needed, "free": free},
+        )
+    if count < len(devices):
+        context.log(f"memory for {count} of {len(devices)} devices: the others are not used")
+    return devices[:count]
 
 
 def _candidate(context: JobContext) -> tuple[Recipe, Candidate]:

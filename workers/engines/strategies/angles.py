@@ -25,14 +25,15 @@ class Angles:
     norms: torch.Tensor
 
 
-def angles(values: Values, rows: int) -> Iterator[Angles]:
-    """The angles between the models, or between their differences to the base, in every row.
+def angles(values: Values, length: int, begin: int, end: int) -> Iterator[Angles]:
+    """The angles between the models, or between their differences to the base, in the rows from ``begin`` to ``end``
+    of ``length`` elements each.
 
     Refuses NaN and infinity. Whatever float64 holds gives the right angle, also where squares would overflow.
     """
     count = values.inputs.count
-    length = values.inputs.numel // rows
-    for first, last in stretches(rows, max(1, BLOCK // max(length, count * count))):
+    step = max(1, BLOCK // max(length, count * count))
+    for first, last in ((begin + at, begin + stop) for at, stop in stretches(end - begin, step)):
         gram = _gram(values, first * length, last * length, torch.ones(last - first, count, dtype=torch.float64))
         scales = torch.ones(last - first, count, dtype=torch.float64)
         if not bool(torch.isfinite(gram).all()):

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from workers.engines.combining import Combination, Combine, Copy, Values
-from workers.engines.strategies.angles import Angles, angles
-from workers.engines.strategies.row_weights import ByRow, factors_at
+from workers.engines.strategies.angles import Angles
+from workers.engines.strategies.row_weights import ByRow, RowWeights
 
 
 class ModelStock(ByRow):
@@ -23,21 +23,28 @@ class ModelStock(ByRow):
 
     def prepare(self, values: Values, params: Mapping[str, Any]) -> Combination:
         count = values.inputs.count
-        rows = self.rows(values, params)
-        t = torch.cat([_way(batch) for batch in angles(values, rows)])[:, None]
-        if not bool(t.any()):
+        weights = RowWeights(values, params, _weights, width=count + 1)
+        if weights.single is not None and not bool(weights.single[:, 0].any()):
             return Copy(count)
-        factors = torch.cat([*[t / count] * count, 1.0 - t], dim=1).to(values.dtype).to(values.device)
-        length = values.inputs.numel // rows
 
         def combine(inputs: Sequence[torch.Tensor], start: int) -> torch.Tensor:
-            here = factors_at(factors, start, inputs[0].numel(), length=length)
-            by_row = [x.view(here.shape[0], -1).mul_(here[:, i : i + 1]) for i, x in enumerate(inputs)]
-            for x in by_row[1:]:
-                by_row[0].add_(x)
-            return by_row[0].view(-1)
+            here = weights.at(start, inputs[0].numel())
+            by_row = [x.view(here.shape[0], -1) for x in inputs]
+            stays = here[:, :1] == 0.0
+            total = by_row[0].mul_(here[:, :1])
+            for i, x in enumerate(by_row[1:-1], start=1):
+                total.add_(x.mul_(here[:, i : i + 1]))
+            total.add_(by_row[-1] * here[:, -1:])
+            return torch.where(stays, by_row[-1], total).view(-1)
 
         return Combine(combine)
+
+
+def _weights(batch: Angles) -> torch.Tensor:
+    """The weight of each model and of the base in every row; a row in which the models weigh 0 is the base's."""
+    count = batch.cosines.shape[1]
+    t = _way(batch)[:, None]
+    return torch.cat([*[t / count] * count, 1.0 - t], dim=1)
 
 
 def _way(batch: Angles) -> torch.Tensor:

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from workers.engines.combining import Combination, Combine, Copy, Values
-from workers.engines.strategies.angles import angles
-from workers.engines.strategies.row_weights import ByRow, factors_at
+from workers.engines.strategies.angles import Angles
+from workers.engines.strategies.row_weights import ByRow, RowWeights
 from workers.engines.strategies.slerp import coefficients
 from workers.strategy_params import slerp_t
 
@@ -27,22 +27,21 @@ class Nuslerp(ByRow):
         t = slerp_t(params["weights"])
         if t in (0.0, 1.0):
             return Copy(int(t))
-        rows = self.rows(values, params)
-        found = [
-            coefficients(cosine, *norms, t=t)
-            for batch in angles(values, rows)
-            for cosine, norms in zip(batch.cosines[:, 0, 1].tolist(), batch.norms.tolist(), strict=True)
-        ]
-        factors = torch.tensor(found, dtype=torch.float64).to(values.dtype).to(values.device)
-        length = values.inputs.numel // rows
+        weights = RowWeights(values, params, lambda batch: _coefficients(batch, t), width=2)
 
         def combine(inputs: Sequence[torch.Tensor], start: int) -> torch.Tensor:
+            here = weights.at(start, inputs[0].numel())
             a, b, *base = inputs
             if base:
                 a, b = a.sub_(base[0]), b.sub_(base[0])
-            here = factors_at(factors, start, a.numel(), length=length)
             total = a.view(here.shape[0], -1).mul_(here[:, :1])
             total.add_(b.view(here.shape[0], -1).mul_(here[:, 1:]))
             return total.view(-1).add_(base[0]) if base else total.view(-1)
 
         return Combine(combine)
+
+
+def _coefficients(batch: Angles, t: float) -> torch.Tensor:
+    """The factors of both models in every row."""
+    rows = zip(batch.cosines[:, 0, 1].tolist(), *batch.norms.t().tolist(), strict=True)
+    return torch.tensor([coefficients(cosine, a, b, t=t) for cosine, a, b in rows], dtype=torch.float64)

@@ -1,14 +1,21 @@
-"""Weights that differ from row to row: which rows a stretch covers, and what each of them is multiplied by."""
+"""Weights that differ from row to row: what each row of a stretch is multiplied by.
+
+They are found when the stretch is merged, so that no tensor has more rows than there is memory for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from workers.engines.combining import Values
+from workers.engines.strategies.angles import Angles, angles
 from workers.engines.strategies.contract import rows_of
+
+OfAngles = Callable[[Angles], torch.Tensor]
+"""From the angles of some rows to their weights [row, model], in float64 on the CPU."""
 
 
 class ByRow:
@@ -22,21 +29,28 @@ class ByRow:
 
     def together(self, shape: Sequence[int], params: Mapping[str, Any]) -> int:
         """A row must be seen at once if each has its own angle."""
-        return row_length(shape, params)
-
-    def rows(self, values: Values, params: Mapping[str, Any]) -> int:
-        """How many parts of the tensor have an angle of their own."""
-        return rows_of(values.shape)[0] if params["granularity"] == "row" else 1
+        return rows_of(shape)[1] if params["granularity"] == "row" else 1
 
 
-def row_length(shape: Sequence[int], params: Mapping[str, Any]) -> int:
-    """How many elements must be seen at once: a row if the strategy works by rows, else 1."""
-    return rows_of(shape)[1] if params["granularity"] == "row" else 1
+class RowWeights:
+    """The weights of a tensor, ``width`` of them a row, or once for all of it where it has one angle."""
 
+    def __init__(self, values: Values, params: Mapping[str, Any], of: OfAngles, width: int) -> None:
+        self._values, self._of, self._width = values, of, width
+        rows = rows_of(values.shape)[0] if params["granularity"] == "row" else 1
+        self._length = values.inputs.numel // rows
+        self.single = self._found(0, 1) if rows == 1 else None
 
-def factors_at(factors: torch.Tensor, start: int, count: int, *, length: int) -> torch.Tensor:
-    """The rows of ``factors`` [row, model] for the ``count`` elements from ``start`` on, in whole rows of ``length``;
-    a single row of factors holds for every stretch."""
-    if factors.shape[0] == 1:
-        return factors
-    return factors[start // length : (start + count) // length]
+    def at(self, start: int, count: int) -> torch.Tensor:
+        """[row, model] for the ``count`` elements from ``start`` on, in whole rows; one row where there is one angle.
+        Refuses NaN and infinity."""
+        if self.single is not None:
+            return self.single
+        return self._found(start // self._length, (start + count) // self._length)
+
+    def _found(self, first: int, last: int) -> torch.Tensor:
+        weights = torch.empty(last - first, self._width, dtype=self._values.dtype)
+        for batch in angles(self._values, self._length, first, last):
+            at = batch.first - first
+            weights[at : at + len(batch.norms)] = self._of(batch)
+        return weights.to(self._values.device)
