@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-# At least one of these is there where a model has a tokenizer: they hold its tokens.
+# What holds the tokens: at least one is there where a model has a tokenizer.
+COMMON = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 VOCABULARIES = frozenset({
-    "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "vocab.bpe", "spiece.model",
+    *COMMON, "tekken.json", "vocab.bpe", "spiece.model",
     "spm.model", "sentencepiece.bpe.model", "sentencepiece.model", "source.spm", "target.spm",
 })  # fmt: skip
 _BESIDE = frozenset({

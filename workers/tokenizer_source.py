@@ -7,7 +7,7 @@ from typing import Any
 
 from workers.param_errors import nearest
 from workers.said_back import shown
-from workers.tokenizer_files import VOCABULARIES
+from workers.tokenizer_files import COMMON
 
 BASE = "base"
 UNION = "union"
@@ -34,5 +34,5 @@ def source_fault(given: Any, models: Sequence[str], *, based: bool) -> tuple[str
 
 def lacks_tokenizer(model: str) -> str:
     """What is said of a model that was named for its tokenizer and has none."""
-    known = ", ".join(sorted(VOCABULARIES))
-    return f"{model!r} has no tokenizer: none of its files is {known} or ends in .tiktoken; name another model"
+    known = ", ".join(COMMON)
+    return f"{model!r} has no tokenizer: there is no {known} or other file that holds its tokens; name another model"

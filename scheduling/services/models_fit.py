@@ -60,17 +60,17 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
         return Fit(inputs, errors)
     errors += _same_model_twice(inputs) if "recipe" in params else _base_among_models(inputs)
     recipe = recipe_of(params) if right else None
-    errors += _no_tokenizer(recipe, inputs, files) if recipe else []
+    tokenizer = _no_tokenizer(recipe, inputs, files) if recipe else []
     if not (recipe.is_sliced if recipe else "recipe" in params):
         for field, other, theirs in tensors[1:]:
             beside = field if field == BASE_FIELD or "recipe" in params else "params.models"
             errors += _differences(beside, tensors[0][1:], (other, theirs))
     telling = recipe is not None and is_worth_telling(recipe)
     if recipe is None or errors or len(tables) < len(inputs) or not (telling or recipe.pattern):
-        return Fit(inputs, errors)
+        return Fit(inputs, [*errors, *tokenizer])
     parts, wrong = lay_out(recipe, tables)
     rows = tuple(rows_of(recipe, parts, tables)) if telling and not wrong else ()
-    return Fit(inputs, [_wrong(e.field, e.code, e.message, e.limit) for e in wrong], rows)
+    return Fit(inputs, [*(_wrong(e.field, e.code, e.message, e.limit) for e in wrong), *tokenizer], rows)
 
 
 def _unknown(field: str, reference: str, project: str, actor: Actor) -> dict[str, Any]:

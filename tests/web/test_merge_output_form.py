@@ -47,7 +47,7 @@ def test_base_that_came_by_rest_is_shown_and_stays(alice: Any) -> None:
 def test_what_is_wrong_with_it_stands_beside_it(alice: Any) -> None:
     models = [str(Artifact.objects.get(name=name).pk) for name in ("deep-a", "deep-b")]
     html = text(browser().post("/jobs/new/", form(models, tokenizer_source=models[0])))
-    assert "has no tokenizer: none of its files is" in entities.unescape(beside(html, "tokenizer_source"))
+    assert "has no tokenizer: there is no tokenizer.json," in entities.unescape(beside(html, "tokenizer_source"))
     tokens = str(Artifact.objects.get(name="with-tokens").pk)
     html = text(browser().post("/jobs/new/", form(models, tokenizer_source=tokens)))
     assert "is none of the models" in entities.unescape(beside(html, "tokenizer_source"))
@@ -91,6 +91,8 @@ def test_a_pattern_that_finds_nothing_is_refused_beside_it_with_what_is_there(bl
     html = text(browser().post("/jobs/new/", form(blocks, t=t, layer_pattern="h.{layer}.")))
     told = entities.unescape(beside(html, "layer_pattern"))
     assert "fits no tensor of 'blocks-a': there are 'net.block0_conv.w'" in told
+    html = text(browser().post("/jobs/new/", form(blocks, t=t, layer_pattern="h.{layer}.", tokenizer_source=blocks[0])))
+    assert (bool(beside(html, "layer_pattern")), bool(beside(html, "tokenizer_source"))) == (True, True)
     html = text(browser().post("/jobs/new/", form(blocks, t=t, layer_pattern="block_")))
     assert "{layer} 0 times, not once" in entities.unescape(beside(html, "layer_pattern"))
 
