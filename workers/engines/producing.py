@@ -39,11 +39,13 @@ def produce(
 ) -> bool:
     """Write every tensor that the (opened) writer does not have yet; True when all are there.
 
-    ``should_stop`` is asked between tensors, ``must_stop`` between stretches of one: then the tensor is given up.
-    ``on_tensor`` is called after each tensor, by the thread that wrote it. The bytes don't depend on ``devices``
-    of one kind. A refusal stops every worker at its next tensor and is raised.
+    Each device computes its share in the order of the plan, a thread each. ``should_stop`` is asked between tensors,
+    ``must_stop`` between stretches of one: then the tensor is given up. ``on_tensor`` is called after each tensor, by
+    the thread that wrote it. The bytes don't depend on ``devices`` of one kind, nor on their number. A refusal stops
+    every device at its next tensor and is raised; of several the one of the tensor that comes first.
     """
-    failed = False
+    failures: list[tuple[int, BaseException]] = []
+    places = {tensor.spec.name: place for place, tensor in enumerate(writer.plan.tensors)}
 
     def guarded(stretches: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
         for stretch in stretches:
@@ -52,17 +54,16 @@ def produce(
             yield stretch
 
     def work(device: torch.device, share: Sequence[PlannedTensor]) -> None:
-        nonlocal failed
         for tensor in share:
-            if failed or should_stop():
+            if failures or should_stop():
                 return
             try:
                 writer.write(tensor, guarded(candidate.chunks(tensor.spec, device)))
             except Abandoned:
                 return
-            except BaseException:
-                failed = True
-                raise
+            except BaseException as failure:  # raised below, in the thread of whoever asked
+                failures.append((places[tensor.spec.name], failure))
+                return
             on_tensor(tensor)
 
     rest = [t for t in writer.plan.tensors if t.spec.name not in writer.done]
@@ -73,4 +74,6 @@ def produce(
             shares = partition(rest, len(devices))
             for future in [pool.submit(work, d, s) for d, s in zip(devices, shares, strict=True)]:
                 future.result()
+    if failures:
+        raise min(failures, key=lambda failure: failure[0])[1]
     return len(writer.done) == len(writer.plan.tensors)

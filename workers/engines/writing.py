@@ -58,7 +58,8 @@ class PlannedWriter:
     @property
     def done(self) -> frozenset[str]:
         """Names of the tensors that are finished; the last few may not be journalled yet."""
-        return frozenset(self._done)
+        with self._lock:
+            return frozenset(self._done)
 
     def finished_bytes(self) -> int:
         """Bytes of all finished tensors."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import torch
 
-from workers.engines.merging import CPU
+from workers.engines.merging import CPU, device_class
 
 
 def prepare_devices(gpu_count: int) -> tuple[list[torch.device], str]:
@@ -28,3 +29,17 @@ def prepare_devices(gpu_count: int) -> tuple[list[torch.device], str]:
     if gpu_count:
         return [CPU], f"torch sees none of the {gpu_count} allocated GPUs (simulated?): computing on the CPU"
     return [CPU], "no GPU allocated: computing on the CPU"
+
+
+def of_one_kind(devices: Sequence[torch.device]) -> list[torch.device]:
+    """The devices of the kind of which there are most: another kind computes other bits."""
+    kinds = [device_class(device) for device in devices]
+    most = max(kinds, key=lambda kind: (kinds.count(kind), kind))
+    return [device for device, kind in zip(devices, kinds, strict=True) if kind == most]
+
+
+def sharing(devices: Sequence[torch.device], gpu_count: int) -> list[torch.device]:
+    """What a job's work is shared out to: its devices of one kind, and the CPU as many times as GPUs are simulated."""
+    if list(devices) == [CPU]:
+        return [CPU] * max(gpu_count, 1)
+    return of_one_kind(devices)

@@ -17,14 +17,14 @@ import torch
 from workers.catalog import check_params
 from workers.engines.merging import ENGINE_VERSION, Candidate, MergeEngine, device_class
 from workers.engines.planning import PlannedTensor, plan_output
-from workers.engines.producing import produce
+from workers.engines.producing import partition, produce
 from workers.engines.refusals import EngineRefusal, Problem
 from workers.engines.tensors import TensorSet, inspect
 from workers.engines.writing import PART, PlannedWriter
 from workers.kinds.checkpoint import FRAMEWORK, save, spent_before
 from workers.kinds.companions import companions_of, copy_companions
 from workers.kinds.context import DONE, REFUSED, JobContext, JobInput
-from workers.kinds.devices import prepare_devices
+from workers.kinds.devices import prepare_devices, sharing
 from workers.kinds.memory import fitting, room
 from workers.kinds.result_config import fit_config, layers_taken, stored_type
 from workers.merge_recipe import BASE_INPUT, Recipe, recipe_of, recipe_references, renamed
@@ -68,8 +68,11 @@ def run(context: JobContext) -> int:
 
 
 def _run(context: JobContext) -> int:
-    devices, why = prepare_devices(context.gpu_count)
+    prepared, why = prepare_devices(context.gpu_count)
+    devices = sharing(prepared, context.gpu_count)
     context.log(why)
+    if len(prepared) > len(devices):
+        context.log(f"{device_class(devices[0])} only: the other {len(prepared) - len(devices)} would give other bits")
     context.log(f"load_tensors: {', '.join(f'{i.title} ({i.artifact})' for i in context.inputs)}")
     recipe, candidate = _candidate(context)
     devices = _with_room(context, candidate, devices)
@@ -97,11 +100,15 @@ def _run(context: JobContext) -> int:
         kept = writer.open()
         if context.resuming:
             context.log(f"resume: {len(kept)} of {_counted(len(plan.tensors), 'tensor')} verified and kept")
+        if len(devices) > 1:
+            shares = partition([t for t in plan.tensors if t.spec.name not in kept], len(devices))
+            sizes = ", ".join(str(sum(t.spec.nbytes for t in share)) for share in shares)
+            context.log(f"merge: shared out to {len(devices)} devices by size: {sizes} bytes")
         complete = produce(
             candidate,
             writer,
             devices=devices,
-            on_tensor=_Progress(context, writer).on_tensor,
+            on_tensor=_Progress(context, writer, len(devices)).on_tensor,
             should_stop=context.stop.requested,
             must_stop=context.stop.overdue,
         )
@@ -139,15 +146,18 @@ def _candidate(context: JobContext) -> tuple[Recipe, Candidate]:
         *(i.directory for i in context.inputs), labels=_titles(context), based=_base(context) is not None, sliced=sliced
     )
     problems += found
-    if recipe:
-        problems += _tokenizer_problems(context, recipe)
+    candidate: Candidate | None = None
     if recipe and not problems:
-        candidate = MergeEngine().follow(recipe, tensors, _of_all(params), [i.name for i in context.inputs])
-        problems = _space_problems(sum(spec.nbytes for spec in candidate.outputs), context.checkpoint_dir)
-        if not problems:
-            return recipe, candidate
+        try:
+            candidate = MergeEngine().follow(recipe, tensors, _of_all(params), [i.name for i in context.inputs])
+            problems += _space_problems(sum(spec.nbytes for spec in candidate.outputs), context.checkpoint_dir)
+        except EngineRefusal as refusal:
+            problems += refusal.problems
     elif not sliced:
         problems += _space_problems(_whole_size(tensors, params), context.checkpoint_dir)
+    problems += _tokenizer_problems(context, recipe) if recipe else []
+    if recipe and candidate and not problems:
+        return recipe, candidate
     raise EngineRefusal.of(problems)
 
 
@@ -230,12 +240,13 @@ def _space_problems(needed: int, work: Path) -> list[Problem]:
 
 
 class _Progress:
-    """Tells of finished tensors; with the throttle set (demos, tests) takes its time about each."""
+    """Tells of finished tensors; with the throttle set (demos, tests) takes its time about each, on several devices so
+    much longer that as many are finished in a second."""
 
-    def __init__(self, context: JobContext, writer: PlannedWriter) -> None:
+    def __init__(self, context: JobContext, writer: PlannedWriter, devices: int) -> None:
         self._context = context
-        self._writer = writer
-        self._throttle_s = float(context.environ.get(THROTTLE) or 0.0)
+        self._total, self._step = len(writer.plan.tensors), len(writer.done)
+        self._throttle_s = float(context.environ.get(THROTTLE) or 0.0) * devices
         self._lock = threading.Lock()
         self._bytes = 0
         self._begun_at = context.elapsed()
@@ -244,7 +255,8 @@ class _Progress:
     def on_tensor(self, tensor: PlannedTensor) -> None:
         with self._lock:
             self._bytes += tensor.spec.nbytes
-            step, total, now = len(self._writer.done), len(self._writer.plan.tensors), self._context.elapsed()
+            self._step += 1
+            step, total, now = self._step, self._total, self._context.elapsed()
             if step == total or now - self._told_at >= TELL_EVERY_S:
                 self._told_at = now
                 rate = round(self._bytes / 1e6 / max(now - self._begun_at, 1e-3), 2)

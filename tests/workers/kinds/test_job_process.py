@@ -34,7 +34,7 @@ def test_sigterm_in_the_middle_saves_exits_85_and_the_next_attempt_writes_the_un
     (tmp_path / "b").mkdir()
     undisturbed = merge_job(tmp_path / "b")
     undisturbed.run()
-    job = merge_job(tmp_path / "a", **SLOW)
+    job = merge_job(tmp_path / "a", **SLOW, EMEP_GPU_COUNT="1")
     process = caught_in_the_middle(job)
     asked = time.monotonic()
     process.send_signal(signal.SIGTERM)

@@ -73,6 +73,13 @@ def test_a_pattern_that_fits_nothing_is_refused_before_data_is_read(tmp_path: Pa
     assert not (job.checkpoint / "framework").exists()
 
 
+def test_it_is_refused_together_with_a_tokenizer_that_is_not_there(tmp_path: Path) -> None:
+    params = {"strategy": "slerp", "models": PARENTS, "layer_pattern": "blk{layer}_", "tokenizer_source": PARENTS[0]}
+    job = job_of(tmp_path, params)
+    job.run()
+    assert [p["code"] for p in job.events[-1]["details"]["problems"]] == ["config", "config", "no_tokenizer"]
+
+
 def test_preempted_or_killed_after_any_tensor_it_writes_the_same_bytes(tmp_path: Path) -> None:
     undisturbed = by_recipe(tmp_path / "undisturbed")
     undisturbed.run()
