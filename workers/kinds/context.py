@@ -48,6 +48,15 @@ class JobContext:
     stop: StopRequest
     started_at: float = field(default_factory=time.monotonic)
 
+    @property
+    def inputs_by_name(self) -> dict[str, JobInput]:
+        """The inputs by their names in the job."""
+        return {each.name: each for each in self.inputs}
+
+    def input(self, name: str) -> JobInput | None:
+        """The input of this name; None if the job has none."""
+        return self.inputs_by_name.get(name)
+
     def log(self, text: str) -> None:
         """One line for people, at once."""
         sys.stdout.write(text + "\n")

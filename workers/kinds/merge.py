@@ -14,24 +14,22 @@ from typing import Any
 
 import torch
 
-from workers.catalog import check_params
-from workers.engines.merging import ENGINE_VERSION, Candidate, MergeEngine, device_class
+from workers.engines.merging import ENGINE_VERSION, Candidate, device_class
 from workers.engines.planning import PlannedTensor, plan_output
 from workers.engines.producing import partition, produce
-from workers.engines.refusals import EngineRefusal, Problem
-from workers.engines.tensors import TensorSet, inspect
-from workers.engines.writing import PART, PlannedWriter
+from workers.engines.refusals import EngineRefusal
+from workers.engines.writing import PlannedWriter
 from workers.kinds.checkpoint import FRAMEWORK, save, spent_before
-from workers.kinds.companions import companions_of, copy_companions
-from workers.kinds.context import DONE, REFUSED, JobContext, JobInput
+from workers.kinds.companions import copy_companions
+from workers.kinds.context import DONE, REFUSED, JobContext
 from workers.kinds.devices import prepare_devices, sharing
 from workers.kinds.memory import fitting, room
+from workers.kinds.merge_check import checked
 from workers.kinds.result_config import fit_config, layers_taken, stored_type
-from workers.merge_recipe import BASE_INPUT, Recipe, recipe_of, recipe_references, renamed
+from workers.merge_recipe import BASE_INPUT, Recipe, recipe_references, renamed
 from workers.merge_table import grouped, is_worth_telling
 from workers.model_layers import layer_of
-from workers.tokenizer_files import has_tokenizer, is_of_tokenizer
-from workers.tokenizer_source import lacks_tokenizer
+from workers.tokenizer_files import is_of_tokenizer
 
 OUTPUT = "merged"
 THROTTLE = "EMEP_MERGE_THROTTLE_S"
@@ -74,8 +72,12 @@ def _run(context: JobContext) -> int:
     if len(prepared) > len(devices):
         context.log(f"{device_class(devices[0])} only: the other {len(prepared) - len(devices)} would give other bits")
     context.log(f"load_tensors: {', '.join(f'{i.title} ({i.artifact})' for i in context.inputs)}")
-    recipe, candidate = _candidate(context)
-    devices = _with_room(context, candidate, devices)
+    free_memory = room()
+    recipe, candidate = checked(context, free_memory)
+    count = fitting(candidate.memory_estimate, len(devices), free_memory)
+    if count < len(devices):
+        context.log(f"memory for {count} of {len(devices)} devices: the others are not used")
+        devices = devices[:count]
     lineage = _Lineage(
         _recipe(context, recipe, candidate), [i.artifact for i in context.inputs], device_class(devices[0])
     )
@@ -119,62 +121,6 @@ def _run(context: JobContext) -> int:
         writer.close()
 
 
-def _with_room(context: JobContext, candidate: Candidate, devices: list[torch.device]) -> list[torch.device]:
-    """As many of the devices as there is memory to compute on at once. Refuses where there is too little for one."""
-    free = room()
-    count = fitting(candidate.memory_estimate, len(devices), free)
-    if count == 0:
-        needed = candidate.memory_estimate()
-        raise EngineRefusal(
-            "no_memory",
-            f"the merge takes up to {needed} bytes of memory for data and the job's limit leaves {free}: run it where "
-            "job_memory_bytes is higher",
-            {"needed": needed, "free": free},
-        )
-    if count < len(devices):
-        context.log(f"memory for {count} of {len(devices)} devices: the others are not used")
-    return devices[:count]
-
-
-def _candidate(context: JobContext) -> tuple[Recipe, Candidate]:
-    """The merge and its candidate. Everything that can be checked without reading data is refused together."""
-    params, errors = check_params("merge", context.params)
-    recipe = None if errors else recipe_of(params)
-    sliced = recipe.is_sliced if recipe else params.get("recipe") is not None
-    problems = [Problem("config", e.message, {"field": e.field}) for e in errors]
-    tensors, found = inspect(
-        *(i.directory for i in context.inputs), labels=_titles(context), based=_base(context) is not None, sliced=sliced
-    )
-    problems += found
-    candidate: Candidate | None = None
-    if recipe and not problems:
-        try:
-            candidate = MergeEngine().follow(recipe, tensors, _of_all(params), [i.name for i in context.inputs])
-            problems += _space_problems(sum(spec.nbytes for spec in candidate.outputs), context.checkpoint_dir)
-        except EngineRefusal as refusal:
-            problems += refusal.problems
-    elif not sliced:
-        problems += _space_problems(_whole_size(tensors, params), context.checkpoint_dir)
-    problems += _tokenizer_problems(context, recipe) if recipe else []
-    if recipe and candidate and not problems:
-        return recipe, candidate
-    raise EngineRefusal.of(problems)
-
-
-def _tokenizer_problems(context: JobContext, recipe: Recipe) -> list[Problem]:
-    """A model that was named for its tokenizer and has none."""
-    source = _input(context, recipe.tokenizer)
-    if not recipe.names_tokenizer or has_tokenizer(companions_of(source.directory)):
-        return []
-    return [Problem("no_tokenizer", lacks_tokenizer(source.title), {"model": source.title})]
-
-
-def _of_all(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that hold for all tensors, wherever they stand."""
-    document = params.get("recipe") or {}
-    return {**params, **{name: document[name] for name in ("dtype", "out_dtype") if document.get(name) is not None}}
-
-
 def _values(recipe: Recipe, candidate: Candidate) -> Iterator[str]:
     """A line for each group of tensors that share models and values, where not all do."""
     if is_worth_telling(recipe):
@@ -192,15 +138,10 @@ def _layers_found(recipe: Recipe, candidate: Candidate) -> str:
     return f"layer_pattern {recipe.pattern!r} finds {told}, in {len(layers)} of {len(candidate.outputs)} tensors"
 
 
-def _base(context: JobContext) -> JobInput | None:
-    """The model that the others were tuned from; it is the last input."""
-    return next((i for i in context.inputs if i.name == BASE_INPUT), None)
-
-
 def _recipe(context: JobContext, recipe: Recipe, candidate: Candidate) -> dict[str, Any]:
     """The candidate's recipe with the artifacts in the place of their names, and the one that is its base, which tells
     the last parent from the others."""
-    asked, base = candidate.recipe(), _base(context)
+    asked, base = candidate.recipe(), context.input(BASE_INPUT)
     artifacts = {i.name: i.artifact for i in context.inputs}
     if "tokenizer_source" in asked:
         asked["tokenizer_source"] = artifacts[recipe.tokenizer]
@@ -208,35 +149,6 @@ def _recipe(context: JobContext, recipe: Recipe, candidate: Candidate) -> dict[s
         names = {name: artifacts[given] for _, name, given in recipe_references(asked["recipe"])}
         asked["recipe"] = renamed(asked["recipe"], names)
     return {**asked, **({"base_model": base.artifact} if base else {})}
-
-
-def _titles(context: JobContext) -> list[str]:
-    """What people call the models; two of one name are told apart by their place in the recipe."""
-    titles = [i.title for i in context.inputs]
-    return [f"{i.title} ({i.name})" if titles.count(i.title) > 1 else i.title for i in context.inputs]
-
-
-def _whole_size(tensors: TensorSet, params: Mapping[str, Any]) -> int:
-    """Bytes that whole models come to when they are merged, as far as that is known before they are found to match."""
-    if not tensors.models:
-        return 0
-    widths = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
-    width = widths.get(str(params.get("out_dtype") or params.get("dtype")))
-    return sum(s.numel * (width if width and s.dtype.kind == "float" else s.dtype.size) for s in tensors.specs)
-
-
-def _space_problems(needed: int, work: Path) -> list[Problem]:
-    held = sum(p.stat().st_size for p in (work / FRAMEWORK).glob("*" + PART))
-    free = shutil.disk_usage(work).free
-    if needed <= free + held:
-        return []
-    return [
-        Problem(
-            "no_space",
-            f"the output needs {needed} bytes and the disk has {free} free; free space and run it again",
-            {"needed": needed, "free": free},
-        )
-    ]
 
 
 class _Progress:
@@ -306,7 +218,7 @@ def _store(
 
 def _carry(context: JobContext, recipe: Recipe, destination: Path) -> tuple[list[str], dict[str, str]]:
     """Copy the small files and the tokenizer into the result: their names, and the artifacts that they are of."""
-    files, tokenizer = (_input(context, name) for name in (recipe.carries, recipe.tokenizer))
+    files, tokenizer = (context.inputs_by_name[name] for name in (recipe.carries, recipe.tokenizer))
     if files is tokenizer:
         parts = [copy_companions(files.directory, destination)]
         context.log(f"store: small files of {files.title}")
@@ -320,10 +232,6 @@ def _carry(context: JobContext, recipe: Recipe, destination: Path) -> tuple[list
         context.log(f"not copied, too large for a companion file: {name}")
     copied = sorted(name for part in parts for name in part.copied)
     return copied, {"small_files_of": files.artifact, "tokenizer_of": tokenizer.artifact}
-
-
-def _input(context: JobContext, name: str) -> JobInput:
-    return next(i for i in context.inputs if i.name == name)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,11 @@ def test_a_merge_that_has_no_room_is_refused_with_both_numbers(tmp_path: Path, m
     error = job.events[-1]
     assert (error["code"], error["details"]) == ("no_memory", {"needed": 52_800, "free": 52_799})
     assert not (job.checkpoint / "framework").exists()
+
+
+def test_it_is_told_together_with_a_disk_that_is_full(tmp_path: Path, monkeypatch) -> None:
+    job = merge_job(tmp_path)
+    monkeypatch.setattr(merge, "room", lambda: 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**6, 10**6, 100))
+    job.run()
+    assert [p["code"] for p in job.events[-1]["details"]["problems"]] == ["no_space", "no_memory"]
