@@ -8,24 +8,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
+from uuid import UUID
 
 from django.core import signing
 
 from scheduling.core.alternatives import Alternative
-from scheduling.core.instants import as_instant
 from scheduling.core.plan import Reason, Score, Scores
 from scheduling.core.policy import Policy
 from scheduling.core.preview import Preview, preview
 from scheduling.core.resources import ResourceRequest, Submission
 from scheduling.core.snapshot import WaitingJob
-from scheduling.services import given_up, jobs, never, outlook, replacing
+from scheduling.services import jobs, never, outlook, replacing
+from scheduling.services.changed_fields import fields_of, whole
 from scheduling.services.outlook import Foretold, Outlook, Span
 from scheduling.services.reasons import JOB_NUMBERS, plain
 from scheduling.services.same_work import Work, key_of
 from scheduling.store.clock import from_ms, to_ms
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
-from scheduling.store.queries.evictions import evicts_nobody
+from scheduling.store.queries.evictions import evicts_nobody, would_be_a_loop, would_evict_nobody
 from scheduling.store.queries.jobs import BESIDE
 from scheduling.store.queries.same_work import same_as
 from workers.merge_table import Row
@@ -122,8 +123,8 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
         made = _planned(found, job, here, actor)
-    banned = None if resolved["replaces"] is None else evicts_nobody(resolved["replaces"], now)
-    if banned is not None and made.verdict == "later":
+    if not job.may_evict and made.verdict == "later":
+        banned = evicts_nobody(resolved["replaces"], now) or would_evict_nobody(now)
         made = replace(made, reasons=(*made.reasons, banned))
     instead = _in_place_of(submission, resolved, actor)
     key = key_of(Work(submission.kind, resolved["params"], resolved["inputs"]))
@@ -141,7 +142,12 @@ def _fate(
         over_nodes = outlook.is_over_nodes(submission.kind)
         return preview(seen.scheduler, seen.explainer, job, over_nodes=over_nodes), job, seen
     there = seen.instead(str(original.pk), job)
-    return there.fate(job, kind=submission.kind), job, there
+    found = there.fate(job, kind=submission.kind)
+    if any(would_be_a_loop(original, UUID(each.job), now) for each in found.victims):
+        job = replace(job, may_evict=False)
+        there = seen.instead(str(original.pk), job)
+        found = there.fate(job, kind=submission.kind)
+    return found, job, there
 
 
 def _in_place_of(submission: Submission | None, resolved: Mapping[str, Any], actor: Actor) -> InPlaceOf | None:
@@ -192,63 +198,10 @@ def changes(
     """Alternatives to what was ``asked`` as fields of a request; each was tried, and starts at once or when it says.
     The words tell all that it gives up."""
     return tuple(
-        Change(_whole(each, asked), as_of if each.starts_ms is None else max(as_of, from_ms(each.starts_ms)),
-               _fields(each))
+        Change(whole(each, asked), as_of if each.starts_ms is None else max(as_of, from_ms(each.starts_ms)),
+               fields_of(each))
         for each in found
     )  # fmt: skip
-
-
-# A job of one node may have said so by its nodes, and then these would contradict another number of GPUs.
-ALONE = {"node_count": None, "gpus_per_node": None}
-
-
-_LEVELS = {"required_level": "required_level", "max_wait_for_level": "max_wait_for_level_s"}
-
-
-def _whole(each: Alternative, asked: ResourceRequest | None) -> str:
-    """The change in words, with what these leave out of it."""
-    fewer = each.name in ("gpus_at_most", "nodes_at_most", "less_on_fewer_nodes")
-    lost = [name for name, value in _fields(each).items() if name in _LEVELS and value is None] if fewer else []
-    if each.name == "without_nvlink" and asked is not None and asked.nvlink_exclusive:
-        lost.append("nvlink_exclusive")
-    return given_up.whole(each.words, asked=asked.gpu_count if asked else None, gpus=each.request.gpu_count, lost=lost)
-
-
-def _fields(each: Alternative) -> dict[str, Any]:
-    request = each.request
-    nodes: dict[str, Any] = {
-        "gpu_count": request.gpu_count, "node_count": request.node_count, "gpus_per_node": request.gpus_per_node,
-    }  # fmt: skip
-    alone = dict[str, Any](ALONE)
-    if not request.is_gang:  # one node is one place: there is nothing to hold out for, nor a level to be had
-        needless = {name: None for name, said in _LEVELS.items() if getattr(request, said) is not None}
-        nodes, alone = nodes | needless, alone | needless
-    found: dict[str, dict[str, Any]] = {
-        "duration_at_most_s": {"max_duration": each.duration_s},
-        "gpus_at_most": nodes if request.is_gang else {"gpu_count": request.gpu_count, **alone},
-        "nodes_at_most": nodes,
-        "less_on_fewer_nodes": nodes,
-        # A job of one node may have said a level that means nothing there; over any nodes there is none.
-        "spread": {"gpu_count": request.gpu_count, **ALONE, "allow_span": True, **dict.fromkeys(_LEVELS)},
-        "memory_at_most_mib": {"gpu_memory_min": f"{request.gpu_memory_min_mib}MiB"},
-        "without_exclusive": {"nvlink_exclusive": False},
-        "without_nvlink": {"nvlink_required": False, "nvlink_exclusive": False},
-        "without_level": {"required_level": None},
-        "without_waiting": {"max_wait_for_level": None},
-        "without_rule": {"affinity": {"preferred": [_written(term) for term in request.preferred_terms]}},
-        "without_anti_affinity": {"anti_affinity": None},
-        "without_with": {"with": None},
-        "without_neighbours": {"anti_affinity": None, "with": None},
-        "without_group": {"group": None},
-        "start_by_at_least_ms": {"start_by": as_instant(each.value) if each.value else None},
-    }  # fmt: skip
-    rule = each.name.removeprefix("without_group_and_")
-    return found[each.name] if rule == each.name else {"group": None, **found[f"without_{rule}"]}
-
-
-def _written(term: Any) -> dict[str, Any]:
-    found = {"key": term.key, "op": term.op, "values": list(term.values), "weight": term.weight}
-    return {name: value for name, value in found.items() if value not in (None, [])}
 
 
 def waiting_in_place_of(

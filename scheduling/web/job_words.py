@@ -11,6 +11,7 @@ from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, source
 from scheduling.services import recipes
 from scheduling.services.jobs import RETRIED
 from scheduling.store.clock import past_in_words
+from scheduling.store.queries.evictions import EVICTS_NOBODY
 from scheduling.store.queries.unheard import UNHEARD
 from scheduling.web.file_lists import came_out
 from scheduling.web.lost_words import used
@@ -64,7 +65,7 @@ def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | N
         "asked": "–" if job["state"] == JobState.REJECTED else job["gpu_count"],
         "eta": duration(progress["eta_s"]) if progress and progress["eta_s"] is not None else "",
         "unheard": _unheard(job),
-        "why": job["reasons"][0]["message"] if job["reasons"] else (job["error"] or "").split("\n")[0],
+        "why": _foremost(job["reasons"]) or (job["error"] or "").split("\n")[0],
         "went_wrong": went_wrong(job),
         "faults": [_fault(str(e["field"]), said(str(e["message"]))) for e in job["errors"]],
         "waiting": job["state"] in (JobState.QUEUED, JobState.HELD),
@@ -80,6 +81,12 @@ def cause(reason: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]
     message = said(reason["message"].split(HINT)[0])
     message = message[:1].upper() + message[1:]
     return {"message": message, "parts": list(parts(message)), "pairs": _pairs(here, names)}
+
+
+def _foremost(reasons: Sequence[Mapping[str, Any]]) -> str:
+    """The reason that a line has room for: that it is kept from evicting others before what it waits for without."""
+    kept = [each for each in reasons if each["code"] == EVICTS_NOBODY]
+    return str((kept or reasons)[0]["message"]) if reasons else ""
 
 
 def _unheard(job: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -147,7 +154,7 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
     ran = f"{duration(job['run_s'])}{_in_all(job)}" if job["started_at"] else ""
     waited = duration((now - job["submitted_at"]).total_seconds())
     if state is JobState.QUEUED:
-        why = job["reasons"][0]["message"].split(". ")[0].rstrip(".") if job["reasons"] else ""
+        why = _foremost(job["reasons"]).split(". ")[0].rstrip(".")
         return f"{_has_waited(job, gpus, ran, now)}. {why}.".replace(" .", "")
     if state is JobState.RUNNING:
         began = job["attempt_started_at"]

@@ -36,7 +36,8 @@ QUERIES = {
     " FROM scheduling_gpu g JOIN scheduling_node n ON n.id = g.node_id ORDER BY g.uuid",
     "node": "SELECT n.name, n.state, v.last_heartbeat_at, v.leaving, v.disk_low"
     " FROM scheduling_node n LEFT JOIN scheduling_nodelive v ON v.node_id = n.id ORDER BY n.name",
-    "artifact": "SELECT id, kind, files, published, corrupt, job_id AS job FROM scheduling_artifact ORDER BY id",
+    "artifact": "SELECT id, kind, files, published, corrupt, deleted_at, job_id AS job FROM scheduling_artifact"
+    " ORDER BY id",
     "output": "SELECT job_id AS job, artifact_id AS artifact, attempt_id AS attempt FROM scheduling_joboutput"
     " ORDER BY id",
     "balance": "SELECT ledger, key, gpu_ms, settled_at FROM scheduling_balance ORDER BY id",

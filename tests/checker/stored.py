@@ -12,12 +12,13 @@ LAST_LINE = 200
 
 
 def what_is_visible_is_whole(e: Evidence) -> Iterator[Violation]:
-    """Every artifact's bytes are there and are what its manifest says; one that is marked corrupt is told already."""
+    """Every artifact's bytes are there and are what its manifest says; one that is marked corrupt is told already, and
+    one that was deleted may have lost them."""
     if e.artifacts is None:
         return
     seen: dict[str, str] = {}
     for artifact in e.table("artifact"):
-        for entry in artifact["files"] if not artifact["corrupt"] else ():
+        for entry in () if artifact["corrupt"] or artifact.get("deleted_at") else artifact["files"]:
             sha = entry["sha256"]
             wrong = seen[sha] if sha in seen else seen.setdefault(sha, _wrong(e.artifacts, entry))
             if wrong:
@@ -102,8 +103,9 @@ def _may_go_back(e: Evidence, before: Sequence[Run], run: Run, row: Row) -> bool
 
 
 def _is_given_up(e: Evidence, before: Sequence[Run], told: Row) -> bool:
-    if told["why"] == "corrupt":
-        return any(artifact["corrupt"] for artifact in e.table("artifact") if artifact["id"] == told["artifact"])
+    if told["why"] in ("corrupt", "deleted"):
+        mark = {"corrupt": "corrupt", "deleted": "deleted_at"}[told["why"]]
+        return any(artifact.get(mark) for artifact in e.table("artifact") if artifact["id"] == told["artifact"])
     rows = [(run.attempt, e.attempts.get(run.attempt, {})) for run in before]
     begun = [name for name, row in rows if row.get("resume") == told["artifact"] and row.get("started_at")][-2:]
     return len(begun) == 2 and not any(_got_on(e, attempt, told["step"]) for attempt in begun)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduling.core.decide import decide
@@ -326,6 +328,17 @@ def test_a_job_whose_victims_would_not_be_enough_is_told_how_much_they_hold():
     assert message_of(plan, place=1) == (
         "It may evict others, but even without the one running job that it may evict, which holds 1 GPU, it would not "
         "fit."
+    )
+
+
+def test_a_job_whose_victims_would_be_enough_but_for_what_is_promised_ahead_of_it_is_told_that():
+    running = [live("r", "n0/0", "n0/1", level="Low")]
+    first = job("0", 2, level="Critical", at=1)
+    kept = replace(first, may_evict=False)
+    plan = decide(world(loose(2), kept, job("1", 2, level="Critical", at=2, seconds=7200), running=running))
+    assert message_of(plan, place=1, name="1") == (
+        "It may evict others, but what the one running job that it may evict would leave is promised to jobs ahead of "
+        "it, or closed by a window, before it would end."
     )
 
 

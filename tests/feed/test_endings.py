@@ -62,7 +62,8 @@ async def test_a_page_that_leaves_while_it_is_sent_its_snapshot_leaves_nothing_b
 async def test_a_page_that_leaves_while_it_is_told_a_change_leaves_nothing_behind(monkeypatch):
     await world()
     monkeypatch.setattr(tail, "KEEPALIVE_S", 0.0)  # the thread has something to tell at every look
-    await Wire(len(await do(snapshots.board)(tail.now())) + 2).run(await person("alice"))
+    whole = await do(lambda: len(snapshots.board(tail.now())))()
+    await Wire(whole + 2).run(await person("alice"))
     assert tail.TAILER.listeners() == []
 
 

@@ -97,6 +97,7 @@ def test_its_page_and_rest_tell_of_it_beside_why_it_waits_now():
     codes = [r["code"] for r in Caller(session="admin").get(f"jobs/{loop.job}/").json()["reasons"]]
     assert (len(codes) > 1, codes[-1]) == (True, "EVICTS_NOBODY")
     assert "It may evict nobody until" in text(browser("admin").get(f"/jobs/{loop.job}/"))
+    assert "It may evict nobody until" in text(browser("admin").get("/jobs/?state=waiting"))
 
 
 def told(job: str, seconds: float) -> list[dict]:
@@ -136,8 +137,8 @@ def test_a_job_that_may_evict_nobody_says_until_when_and_then_evicts_again():
     until = b.later(300 + 3600)
     assert told(loop.job, 301) == [{
         "code": "EVICTS_NOBODY",
-        "message": "It may evict nobody until 2 Mar 2026, 13:05 UTC: it has evicted the same job from the same "
-                   "GPUs twice within an hour, and a third time would be a loop.",
+        "message": "It may evict nobody until 2 Mar 2026, 13:05 UTC: twice within an hour the same job left the same "
+                   "GPUs for it or for what it replaced, and a third time would be a loop.",
         "numbers": {"until_ms": to_ms(until)},
     }]  # fmt: skip
     assert told(loop.job, 300 + 3600) == []
@@ -165,6 +166,30 @@ def test_a_changed_job_goes_on_with_the_count_of_the_one_that_it_replaces_at_wha
         loop.edited(start + 20, **changed)
     assert not loop.evicts(300)
     assert messages(loop.job, "eviction_loop") == [LOOP]
+
+
+def test_the_plan_of_a_change_knows_that_it_would_be_the_third_time():
+    loop = Loop()
+    for start in (100, 200):
+        assert loop.evicts(start)
+        loop.held_once_it_has_left(start + 10)
+    found = whatif.plan(loop.changed(), loop.owner, b.later(290))
+    assert (found.verdict, found.victims, found.reasons[-1]["code"]) == ("later", (), "EVICTS_NOBODY")
+    assert found.reasons[-1]["message"].startswith("It would evict nobody for an hour: twice within an hour the same")
+
+
+def test_a_job_that_has_no_right_to_evict_any_more_has_no_alarm_and_the_right_again_is_kept_from_it():
+    loop = Loop()
+    for start in (100, 200):
+        assert loop.evicts(start)
+        loop.held_while_it_leaves(start + 10)
+    assert not loop.evicts(300)
+    loop.edited(302, priority="Normal")
+    loop.world.tick(303)
+    assert (told(loop.job, 303), SchedulerState.objects.get().alarms) == ([], [])
+    loop.edited(304)
+    loop.world.tick(305)
+    assert (len(told(loop.job, 305)), len(SchedulerState.objects.get().alarms)) == (1, 1)
 
 
 @pytest.mark.parametrize("changed", [{}, {"max_duration": "2h"}])

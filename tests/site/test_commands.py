@@ -75,7 +75,7 @@ def test_collectartifacts_says_what_it_would_remove_and_then_removes_it():
     deletion.delete(lab.models[0], lab.who["alice"], clock.now())
     said = StringIO()
     call_command("collectartifacts", "--dry-run", stdout=said)
-    assert "0 artifacts whose time is over (0 bytes) would be deleted." in said.getvalue()
+    assert "0 artifacts (0 bytes) of which the time is over would be deleted." in said.getvalue()
     assert "0 blobs (0 bytes) that nobody has needed for 24 h would be removed." in said.getvalue()
     call_command("collectartifacts", stdout=StringIO())
     UnusedBlob.objects.update(since=clock.now() - timedelta(hours=25))

@@ -45,8 +45,12 @@ def in_words(report: Report) -> str:
 
 def _artifacts(report: Report) -> str:
     verb = "would be deleted" if report.dry_run else "deleted"
-    return f"{report.expired.count} artifacts whose time is over ({report.expired.bytes} bytes) {verb}."
+    return f"{_counted(report.expired, 'artifact')} of which the time is over {verb}."
 
 
 def _blobs(some: Some) -> str:
-    return f"{some.count} blobs ({some.bytes} bytes)"
+    return _counted(some, "blob")
+
+
+def _counted(some: Some, noun: str) -> str:
+    return f"{some.count} {noun}{'' if some.count == 1 else 's'} ({some.bytes} bytes)"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
@@ -20,10 +20,8 @@ from scheduling.store import journal
 from scheduling.store.clock import from_ms
 from scheduling.store.commit.attempts import ask_to_stop
 from scheduling.store.commit.transitions import lock_job, step
+from scheduling.store.queries.evictions import LOOP_WITHIN, would_be_a_loop
 
-# The same job evicting the same one from the same GPUs so often within so long is a loop, not a need (D10).
-LOOP_TIMES = 3
-LOOP_WITHIN = timedelta(hours=1)
 LOOP = "it was to evict the same job from the same GPUs a third time within an hour: for an hour it evicts nobody"
 
 
@@ -46,7 +44,7 @@ def evict(nomination: Nominate, victims: Sequence[Preempt], *, now: datetime, ac
             if wants is None or wants.state != JobState.QUEUED:
                 return None
             asked = [_asked(jobs[victim.job], victim) for victim in ordered]
-            if any(_again(wants, victim, now) for victim in ordered):
+            if any(would_be_a_loop(wants, UUID(victim.job), now) for victim in ordered):
                 _stop_evicting(wants, now, actor=actor)
                 return None
             nodes: list[str] = []
@@ -111,30 +109,6 @@ def _tell(wants: Job, nomination: Nominate, asked: Sequence[tuple[Job, Attempt]]
         ],
         now,
     )  # fmt: skip
-
-
-def _again(wants: Job, victim: Preempt, now: datetime) -> bool:
-    """Whether the job has evicted this one from the same GPUs so often that once more is a loop.
-
-    What left although it might have run on counts; what ran on does not. What the job has replaced counts as it.
-    """
-    held = set(
-        Attempt.objects.filter(pk=UUID(victim.attempt)).values_list("allocations__gpu__uuid", flat=True).distinct()
-    )
-    before = Attempt.objects.filter(
-        job_id=UUID(victim.job), evicted_for_id__in=_with_replaced(wants), asked_at__gt=now - LOOP_WITHIN,
-        ended_at__isnull=False, why="preempt",
-    ).prefetch_related("allocations__gpu")  # fmt: skip
-    same = [each for each in before if {a.gpu.uuid for a in each.allocations.all()} == held]
-    return len(same) + 1 >= LOOP_TIMES
-
-
-def _with_replaced(wants: Job) -> list[UUID]:
-    """The job and those that it replaced, one after the other."""
-    chain = [wants]
-    while (before := chain[-1].replaces) is not None:
-        chain.append(before)
-    return [job.pk for job in chain]
 
 
 def _stop_evicting(wants: Job, now: datetime, *, actor: str) -> None:

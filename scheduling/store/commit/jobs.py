@@ -233,5 +233,6 @@ def hold(job_id: UUID, *, actor: str, now: datetime, release: bool = False) -> t
     wanted = JobState.QUEUED if release else JobState.HELD
     if job.state == wanted:
         return wanted, True
-    moved = step(job, JobEvent.RELEASE if release else JobEvent.HOLD, now, actor=actor)
+    event, message = (JobEvent.RELEASE, "released: it waits for GPUs again") if release else (JobEvent.HOLD, "")
+    moved = step(job, event, now, actor=actor, message=message)
     return JobState(job.state), moved is not None
