@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,6 +20,7 @@ from scheduling.services.jobs import Accepted
 from scheduling.store import seed
 from scheduling.store.queries.access import Actor, actor_of
 from tests.remembered import Remembered
+from workers.model_families import FAMILIES
 from workers.protocol import PROTOCOL_VERSION
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -164,6 +165,31 @@ def model(
 ) -> str:
     """A small model as an artifact; returns its id."""
     return artifact(actor, name, {"model.safetensors": tensors(seed_, shapes), "config.json": b"{}"}, project=project)
+
+
+def mlp(
+    actor: Actor, name: str, seed_: int = 0, *, sizes: Sequence[int] = (64, 256, 128, 64, 10), project: str = "alpha",
+    config: bytes | None = None,
+) -> str:  # fmt: skip
+    """A classifier of the family mlp whose ``config.json`` says what it is, or ``config`` instead; returns its id."""
+    said = {"model_type": "mlp", "layer_sizes": list(sizes), "activation": "relu"}
+    weights = tensors(seed_, FAMILIES["mlp"].shapes(said))
+    files = {"model.safetensors": weights, "config.json": json.dumps(said).encode() if config is None else config}
+    return artifact(actor, name, files, project=project)
+
+
+def dataset(actor: Actor, name: str, *, content: bytes = b"", file: str = "test.jsonl", project: str = "alpha") -> str:
+    """A data set of one file; returns its id."""
+    return artifact(actor, name, {file: content}, kind="dataset", project=project)
+
+
+def evaluate_body(model: str, dataset: str, **kw: Any) -> dict[str, Any]:
+    """The body of an evaluation on one GPU."""
+    params = {"model": model, "dataset": dataset, **kw.pop("params", {})}
+    return {
+        "kind": "evaluate", "name": "digits", "project": "alpha", "queue": "eval", "priority": "Normal",
+        "gpu_count": 1, "max_duration": "1h", "params": params, **kw,
+    }  # fmt: skip
 
 
 def merge_body(models: Iterable[str], **kw: Any) -> dict[str, Any]:

@@ -7,10 +7,11 @@ Form, REST and the job itself read this file, so all three refuse alike. A new k
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from workers.command_params import check_command, command_references
+from workers.evaluate_params import DATASET, MODEL, check_evaluate, evaluate_references
 from workers.merge_params import check_merge, merge_references
 from workers.param_errors import ParamError as ParamError
 from workers.param_errors import nearest as nearest
@@ -20,8 +21,9 @@ from workers.param_errors import nearest as nearest
 class Kind:
     """A kind of job: its default queue, what a user sees, and ``check(params) -> (clean params, errors)``.
 
-    ``takes`` are the kinds of artifact it reads; empty for any. ``over_nodes``: whether it may lie on several nodes.
-    ``repeatable``: the same parameters and artifacts always come to the same result.
+    ``takes`` are the kinds of artifact it reads; empty for any. ``reads`` says so of inputs by their names, where each
+    is of another kind. ``over_nodes``: whether it may lie on several nodes. ``repeatable``: the same parameters and
+    artifacts always come to the same result.
     """
 
     name: str
@@ -32,12 +34,21 @@ class Kind:
     takes: tuple[str, ...] = ()
     over_nodes: bool = False
     repeatable: bool = False
+    reads: Mapping[str, str] = field(default_factory=dict)
+
+    def kinds_of(self, name: str) -> tuple[str, ...]:
+        """The kinds of artifact that the input of this name may be; empty for any."""
+        return (self.reads[name],) if name in self.reads else self.takes
 
 
 KINDS: dict[str, Kind] = {
     "merge": Kind("merge", "Merge models", "merge", check_merge, merge_references, takes=("model",), repeatable=True),
+    "evaluate": Kind(
+        "evaluate", "Evaluate a model", "eval", check_evaluate, evaluate_references, repeatable=True,
+        reads={MODEL: "model", DATASET: "dataset"},
+    ),
     "command": Kind("command", "Run a program", "merge", check_command, command_references, over_nodes=True),
-}
+}  # fmt: skip
 
 
 def check_params(kind: str, params: Any) -> tuple[dict[str, Any], list[ParamError]]:

@@ -1,4 +1,4 @@
-"""Do the artifacts a job names exist, and do the models of a merge fit? Told before anything is allocated."""
+"""Do the artifacts a job names exist, and do its models fit? Told before anything is allocated."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduling.services import evaluation_fit
 from scheduling.store.clock import past_in_words
 from scheduling.store.queries import artifacts
 from scheduling.store.queries.access import Actor
@@ -40,12 +41,13 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
     tensors: list[tuple[str, str, dict[str, Any]]] = []
     tables: dict[str, Table] = {}
     files: dict[str, list[str]] = {}
+    rows: dict[str, Any] = {}
     for field, reference, name in KINDS[kind].references(params):
         found = artifacts.resolve(actor, project, reference) if actor.sees(project) else None
         if found is None:
-            errors.append(_unknown(field, reference, project, actor))
-        elif KINDS[kind].takes and found.kind not in KINDS[kind].takes:
-            errors.append(_wrong(field, "not_a_model", f"{found.name!r} is a {found.kind}, not a model"))
+            errors.append(_unknown(field, reference, project, actor, _kind_to_read(kind, name)))
+        elif (wanted := KINDS[kind].kinds_of(name)) and found.kind not in wanted:
+            errors.append(_wrong(field, f"not_a_{wanted[0]}", f"{found.name!r} is a {found.kind}, not a {wanted[0]}"))
         elif found.corrupt:
             errors.append(
                 _wrong(field, "corrupt_artifact", f"the stored bytes of {found.name!r} failed their last check")
@@ -53,9 +55,12 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
         else:
             inputs.append({"artifact": str(found.pk), "as": name, "name": found.name, "digest": found.digest})
             files[name] = [file["path"] for file in found.files]
+            rows[name] = found
             if found.tensors is not None:
                 tensors.append((field, found.name, found.tensors))
                 tables[name] = _table(found.name, found.tensors)
+    if kind == "evaluate":
+        errors += [_wrong(e.field, e.code, e.message, e.limit) for e in evaluation_fit.faults(params, rows)]
     if kind != "merge":
         return Fit(inputs, errors)
     errors += _same_model_twice(inputs) if "recipe" in params else _base_among_models(inputs)
@@ -69,11 +74,16 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
     if recipe is None or errors or len(tables) < len(inputs) or not (telling or recipe.pattern):
         return Fit(inputs, [*errors, *tokenizer])
     parts, wrong = lay_out(recipe, tables)
-    rows = tuple(rows_of(recipe, parts, tables)) if telling and not wrong else ()
-    return Fit(inputs, [*(_wrong(e.field, e.code, e.message, e.limit) for e in wrong), *tokenizer], rows)
+    made = tuple(rows_of(recipe, parts, tables)) if telling and not wrong else ()
+    return Fit(inputs, [*(_wrong(e.field, e.code, e.message, e.limit) for e in wrong), *tokenizer], made)
 
 
-def _unknown(field: str, reference: str, project: str, actor: Actor) -> dict[str, Any]:
+def _kind_to_read(kind: str, name: str) -> str:
+    """Which kind of artifact the input of this name is; of one that may be any, the most likely."""
+    return next(iter(KINDS[kind].kinds_of(name)), "model")
+
+
+def _unknown(field: str, reference: str, project: str, actor: Actor, kind: str) -> dict[str, Any]:
     """What there is no artifact for, or no more."""
     gone = artifacts.deleted(actor, project, reference) if actor.sees(project) else None
     if gone is not None and gone.deleted_at is not None:
@@ -81,7 +91,7 @@ def _unknown(field: str, reference: str, project: str, actor: Actor) -> dict[str
             f"{gone.name!r} was deleted on {past_in_words(gone.deleted_at)} ({gone.deleted_why}): restore it on its "
         )
         return _wrong(field, "deleted_artifact", f"{words}page while its bytes are kept, or give another")
-    hint = nearest(reference, artifacts.names(actor, project)) if actor.sees(project) else ""
+    hint = nearest(reference, artifacts.names(actor, project, kind)) if actor.sees(project) else ""
     return _wrong(field, "no_such_artifact", f"there is no artifact {reference[:100]!r} in your projects{hint}")
 
 

@@ -8,6 +8,8 @@ from scheduling.models import Job
 PROGRAM = "command"
 # What is published of a program that names nothing: all that it left.
 UNNAMED = "output"
+# What a built-in kind makes: a checkpoint is no such thing.
+MADE = ("model", "eval")
 
 
 def output_name(job: Job, name: str, *, alone: bool) -> str:
@@ -24,5 +26,5 @@ def artifact_name(job: Job | None, name: str, kind: str) -> str:
     """The name of the artifact itself that was uploaded, of this kind, under ``name``."""
     if job is None:
         return name
-    named_by_the_job = name == UNNAMED if job.kind == PROGRAM else kind == "model"
+    named_by_the_job = name == UNNAMED if job.kind == PROGRAM else kind in MADE
     return job.name if named_by_the_job else name

@@ -17,10 +17,12 @@ from tests import builders as b
 from tests.api.calls import world
 from workers.catalog import KINDS, check_params
 from workers.command_params import KNOWN
+from workers.evaluate_params import KNOWN as OF_EVALUATE
 from workers.merge_params import MERGE_COMMON
 from workers.merge_strategies import STRATEGIES
 
-RIGHT: dict[str, dict[str, Any]] = {"merge": {"models": ["a", "b"]}, "command": {"argv": ["python", "train.py"]}}
+RIGHT: dict[str, dict[str, Any]] = {"merge": {"models": ["a", "b"]}, "evaluate": {"model": "a", "dataset": "d"},
+                                    "command": {"argv": ["python", "train.py"]}}  # fmt: skip
 # What a parameter needs beside it.
 DARE = {"strategy": "dare_linear", "base_model": "c", "density": 0.5}
 WITH: dict[str, dict[str, Any]] = {"nproc": {"torchrun": True}, "rescale": DARE, "lambda": DARE,
@@ -42,7 +44,7 @@ def faults(kind: str, name: str, value: Any) -> list[str]:
 def test_every_kind_is_described_with_all_its_parameters_and_no_others():
     own = {name for strategy in STRATEGIES.values() for name in strategy.own}
     assert {kind: set(names) for kind, names in PARAMETERS.items()} == {
-        "merge": {*MERGE_COMMON, *own}, "command": set(KNOWN),
+        "merge": {*MERGE_COMMON, *own}, "evaluate": set(OF_EVALUATE), "command": set(KNOWN),
     }  # fmt: skip
     assert PARAMETERS.keys() == KINDS.keys()
 
@@ -86,7 +88,8 @@ def test_every_example_is_accepted(name):
     w = world()
     b.node("n2")
     for place, model in enumerate(("digits-0-4", "digits-5-9", "digits-base"), start=10):
-        b.model(w.who["alice"], model, place, shapes={f"{2 * n}.weight": (3, 3) for n in range(4)})
+        b.mlp(w.who["alice"], model, place)
+    b.dataset(w.who["alice"], "digits-test")
     b.artifact(w.who["alice"], "my-code", {"train.py": b"", "eval.py": b""}, kind="output")
     if "replaces" in EXAMPLES[name]:
         waits = b.submitted(w.who["alice"], b.command_body())

@@ -11,11 +11,11 @@ from tests import builders as b
 pytestmark = pytest.mark.django_db
 
 
-def outputs(*names: str, kind: str = "model", merge: bool = False) -> list[tuple[str, str]]:
+def outputs(*names: str, kind: str = "model", body=None) -> list[tuple[str, str]]:
     """(name as the job's output, name of the artifact) of what a job called "train" published under these names."""
     lab = b.lab()
-    body = b.merge_body(lab.models, name="train") if merge else b.command_body(name="train")
-    job = b.submitted(lab.who["alice"], body)
+    asked = body(lab) if body else b.command_body(name="train")
+    job = b.submitted(lab.who["alice"], asked)
     b.ticked()
     (wanted,) = b.beat()["desired"]
     launch = pool.claim("n1", wanted["attempt"], wanted["epoch"], b.NOON)
@@ -41,4 +41,12 @@ def test_what_a_program_left_and_did_not_name_is_called_what_the_job_is_called()
 
 
 def test_the_result_of_a_built_in_kind_is_called_what_the_job_is_called():
-    assert outputs("merged", merge=True) == [("train", "train")]
+    assert outputs("merged", body=lambda lab: b.merge_body(lab.models, name="train")) == [("train", "train")]
+
+
+def test_so_are_the_results_of_an_evaluation():
+    def body(lab):
+        model = b.mlp(lab.who["alice"], "net", sizes=(4, 3))
+        return b.evaluate_body(model, b.dataset(lab.who["alice"], "tests"), name="train")
+
+    assert outputs("evaluation", kind="eval", body=body) == [("train", "train")]

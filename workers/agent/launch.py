@@ -32,7 +32,8 @@ ALLOWED = (
     "VIRTUAL_ENV",
     "CUDA_HOME",
     "EMEP_MERGE_THROTTLE_S",
-)  # the last slows merges down, for demonstrations and tests
+    "EMEP_EVALUATE_THROTTLE_S",
+)  # the last two slow these kinds down, for demonstrations and tests
 ALLOWED_PREFIXES = ("LC_", "NVIDIA_", "NCCL_", "GLOO_")
 WORK = ("input", "output", "checkpoint", "scratch")
 CLIENT = "client"

@@ -47,7 +47,7 @@ def open_checkpoint(path: Path, label: str) -> dict[str, torch.Tensor]:
         if tensor.dtype not in BY_TORCH or tensor.layout != torch.strided:
             raise EngineRefusal(
                 "unsupported_dtype",
-                f"{label}: tensor {name[:200]!r} is {tensor.dtype} ({tensor.layout}), which can't be merged",
+                f"{label}: tensor {name[:200]!r} is {tensor.dtype} ({tensor.layout}), which can't be read",
                 {"file": label, "tensor": name[:200]},
             )
     return tensors

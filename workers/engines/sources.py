@@ -46,7 +46,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class _Positioned:
+class Positioned:
     """Plain positioned reads: as fast as a map for data read once, safe on network mounts, and a file that is
     cut short under us is an error here where a map would be a SIGBUS."""
 
@@ -106,7 +106,7 @@ def _open_file(path: Path, label: str, *, directory: Path | None) -> Model:
         return Model(label, specs, {"format": "pt"}, _InMemory(tensors), directory, resident)
     raise EngineRefusal(
         "unsupported_format",
-        f"{named} can't be merged: give .safetensors, or a PyTorch state dictionary as {', '.join(CHECKPOINTS)}",
+        f"{named} can't be read: give .safetensors, or a PyTorch state dictionary as {', '.join(CHECKPOINTS)}",
         {"file": path.name, "model": label},
     )
 
@@ -186,4 +186,4 @@ def _index_problems(weight_map: dict[str, str], headers: dict[str, Header], labe
 def _from_headers(label: str, headers: Mapping[str, Header], directory: Path | None) -> Model:
     extents = {name: extent for header in headers.values() for name, extent in header.extents.items()}
     metadata = {key: value for header in headers.values() for key, value in header.metadata.items()}
-    return Model(label, {n: e.spec for n, e in extents.items()}, metadata, _Positioned(extents), directory)
+    return Model(label, {n: e.spec for n, e in extents.items()}, metadata, Positioned(extents), directory)

@@ -13,7 +13,7 @@ from workers.emep_job import read_stop
 from workers.kinds.context import BUG, read_context
 from workers.said_back import shown
 
-PROGRAMS = {"merge": "workers.kinds.merge"}
+PROGRAMS = {"merge": "workers.kinds.merge", "evaluate": "workers.kinds.evaluate"}
 
 
 def main() -> int:

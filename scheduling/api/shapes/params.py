@@ -16,9 +16,11 @@ from workers.command_params import (
     MAX_WORDS,
     SIGNALS,
 )
+from workers.evaluate_params import BATCH, FORMATS, MAX_BATCH, MAX_SAMPLES, METRICS, OF_TASK
 from workers.merge_params import MIN_SHARD_BYTES
 from workers.merge_settings import MAX_FILTER, MAX_FILTERS, MAX_POINTS
 from workers.merge_strategies import GRANULARITIES, MAX_MODELS, RESCALES, STRATEGIES
+from workers.model_families import FAMILIES, NAMES_IT
 from workers.model_layers import MAX_PATTERN, NUMBER
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
 
@@ -140,6 +142,27 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         ),
         "seed": _whole("Of what is random in the strategy.", 0, default=0),
     },
+    "evaluate": {
+        "model": _text(f"{_ARTIFACT}, a model."),
+        "dataset": _text(f"{_ARTIFACT}, a dataset. docs/evaluations.md tells what its file holds."),
+        "metrics": {
+            "type": "array", "items": {"type": "string", "enum": list(METRICS)}, "minItems": 1, "uniqueItems": True,
+            "description": "What is told; without it all of the model's kind: " + "; ".join(
+                f"{', '.join(f.name for f in FAMILIES.values() if f.task == task)}: {', '.join(names)}"
+                for task, names in OF_TASK.items()) + ".",
+        },
+        "batch_size": _whole("Samples at a time.", 1, MAX_BATCH, default=BATCH),
+        "limit": _whole("Only the first so many samples.", 1, MAX_SAMPLES),
+        "file": _text(f"Which file of the data set is read, where it has several that end in {', '.join(FORMATS)}."),
+        "architecture": {
+            "type": "object", "required": [NAMES_IT],
+            "properties": {NAMES_IT: {"type": "string", "enum": list(FAMILIES)},
+                           **{name: {} for family in FAMILIES.values() for name in family.fields}},
+            "additionalProperties": False,
+            "description": "What the model is, where its config.json does not say so: " + "; ".join(
+                f"{f.name}, {f.title} ({', '.join(f.fields)})" for f in FAMILIES.values()) + ".",
+        },
+    },
     "command": {
         "argv": {
             "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MAX_WORDS,
@@ -174,7 +197,7 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         ),
     },
 }  # fmt: skip
-NEEDED: Mapping[str, list[str]] = {"merge": [], "command": []}
+NEEDED: Mapping[str, list[str]] = {"merge": [], "evaluate": ["model", "dataset"], "command": []}
 
 KIND: Schema = {
     "type": "string", "enum": list(KINDS),
@@ -221,6 +244,15 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
             "slices": [{"sources": [{"model": "digits-0-4", "layer_range": [0, 2]}]},
                        {"sources": [{"model": "digits-5-9", "layer_range": [2, 4]}]}],
         }},
+    },
+    "How well a model reads the digits": {
+        "kind": "evaluate", "project": "alpha", "gpu_count": 1, "max_duration": "30m",
+        "params": {"model": "digits-0-4", "dataset": "digits-test", "metrics": ["accuracy"], "batch_size": 64},
+    },
+    "A model whose architecture the job says, on the first samples": {
+        "kind": "evaluate", "project": "alpha", "gpu_count": 1, "max_duration": "30m",
+        "params": {"model": "digits-5-9", "dataset": "digits-test", "limit": 100, "file": "test.jsonl",
+                   "architecture": {"model_type": "mlp", "layer_sizes": [64, 256, 128, 64, 10]}},
     },
     "A script on one GPU": {
         "kind": "command", "name": "train", "project": "alpha", "gpu_count": 1, "gpu_memory_min": "40GB",

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.workers.engines.builders import random_model
+from tests.workers.engines.builders import random_model, sha256
+from tests.workers.engines.evaluations import MLP, family_model, json_lines, labelled, texts
 from workers.emep_job import StopRequest
-from workers.kinds import merge
+from workers.kinds import evaluate, merge
 from workers.kinds.context import JobContext, read_context
 
 ROOT = Path(__file__).parents[3]
+PROGRAMS = {"merge": merge, "evaluate": evaluate}
 PARENTS = ["sha256:" + c * 64 for c in "ab"]
 BASE = "sha256:" + "c" * 64
 
@@ -33,8 +35,22 @@ class Job:
         return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
     @property
+    def kind(self) -> str:
+        return json.loads((self.directory / "job.json").read_text())["kind"]
+
+    @property
     def merged(self) -> Path:
         return Path(self.environ["EMEP_OUTPUT_DIR"]) / "merged"
+
+    @property
+    def evaluated(self) -> Path:
+        return Path(self.environ["EMEP_OUTPUT_DIR"]) / "evaluation"
+
+    @property
+    def made(self) -> dict[str, str]:
+        """The sha256 of every file of the output by its name."""
+        output = Path(self.environ["EMEP_OUTPUT_DIR"])
+        return {p.relative_to(output).as_posix(): sha256(p) for p in output.rglob("*") if p.is_file()}
 
     @property
     def checkpoint(self) -> Path:
@@ -51,7 +67,7 @@ class Job:
 
     def run(self, stop: StopRequest | None = None) -> int:
         """Run the attempt inside this process."""
-        return merge.run(self.context(stop))
+        return PROGRAMS[self.kind].run(self.context(stop))
 
     def start(self) -> subprocess.Popen[str]:
         """Run the attempt as a process of its own, as the agent does."""
@@ -78,9 +94,29 @@ def merge_job(directory: Path, params: dict[str, Any] | None = None, **environ: 
     for i, name in enumerate(named):
         target = random_model(inputs / name, i)
         (target / "config.json").write_text(f'{{"layers": {i}}}\n')
+    return written(directory, "merge", asked, named, **environ)
+
+
+def evaluate_job(
+    directory: Path, params: dict[str, Any] | None = None, config: dict[str, Any] = MLP, count: int = 10, **environ: str
+) -> Job:
+    """An evaluation of a random model of the architecture by so many random samples, four at a time; ``params`` change
+    that."""
+    inputs = directory / "inputs"
+    family_model(inputs / "model", config)
+    rows = labelled(count) if config["model_type"] == "mlp" else texts(count)
+    json_lines(inputs / "dataset" / "test.jsonl", rows)
+    named = dict(zip(("model", "dataset"), PARENTS, strict=True))
+    asked = {"model": "net", "dataset": "tests", "batch_size": 4, **(params or {})}
+    return written(directory, "evaluate", asked, named, **environ)
+
+
+def written(directory: Path, kind: str, params: dict[str, Any], named: dict[str, str], **environ: str) -> Job:
+    """The job of this kind as its document says it, and the environment of its first attempt."""
+    inputs = directory / "inputs"
     document = {
-        "kind": "merge",
-        "params": asked,
+        "kind": kind,
+        "params": params,
         "inputs": [{"as": name, "artifact": artifact, "files": []} for name, artifact in named.items()],
         "gpus": ["GPU-sim-0", "GPU-sim-1"],
         "remaining_s": 100.0,

@@ -8,19 +8,36 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.workers.engines.builders import sha256
-from tests.workers.kinds.builders import Job, merge_job
+import pytest
 
-SLOW = {"EMEP_MERGE_THROTTLE_S": "60"}
+from tests.workers.kinds.builders import Job, evaluate_job, merge_job
+
+SLOW = {"EMEP_MERGE_THROTTLE_S": "60", "EMEP_EVALUATE_THROTTLE_S": "60"}
+QUICK = {"EMEP_MERGE_THROTTLE_S": "0", "EMEP_EVALUATE_THROTTLE_S": "0"}
+# Each kind, how far it is when it is caught, and what it says when it goes on from there.
+KINDS = pytest.mark.parametrize(
+    ("make", "step", "kept"),
+    [(merge_job, 1, "resume: 1 of 6 tensors"), (evaluate_job, 4, "resume: 4 of 10 samples")],
+    ids=["merge", "evaluate"],
+)
 
 
-def caught_in_the_middle(job: Job) -> subprocess.Popen[str]:
-    """The running process, after its first tensor, while it waits for the throttle."""
+def caught_in_the_middle(job: Job, step: int) -> subprocess.Popen[str]:
+    """The running process, after its first steps, while it waits for the throttle."""
     process = job.start()
     for line in process.stdout:
-        if line.startswith("merge 1/"):
+        if line.startswith(f"{job.kind} {step}/"):
             return process
-    raise AssertionError(f"it never merged a tensor: {process.stderr.read()}")
+    raise AssertionError(f"it never came to step {step}: {process.stderr.read()}")
+
+
+def both(make, tmp_path: Path) -> tuple[Job, Job]:
+    """A slow job, and one that does the same without being disturbed and is done."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    undisturbed = make(tmp_path / "b")
+    assert undisturbed.run() == 0
+    return make(tmp_path / "a", **SLOW, EMEP_GPU_COUNT="1"), undisturbed
 
 
 def finished(job: Job) -> tuple[int, str, str]:
@@ -29,37 +46,40 @@ def finished(job: Job) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def test_sigterm_in_the_middle_saves_exits_85_and_the_next_attempt_writes_the_undisturbed_bytes(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    undisturbed = merge_job(tmp_path / "b")
-    undisturbed.run()
-    job = merge_job(tmp_path / "a", **SLOW, EMEP_GPU_COUNT="1")
-    process = caught_in_the_middle(job)
+@KINDS
+def test_sigterm_in_the_middle_saves_exits_85_and_the_next_attempt_writes_the_undisturbed_bytes(
+    make, step: int, kept: str, tmp_path: Path
+) -> None:
+    job, undisturbed = both(make, tmp_path)
+    process = caught_in_the_middle(job, step)
     asked = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert (process.wait(timeout=30), time.monotonic() - asked < 30) == (85, True)
     process.communicate()
-    assert [e["type"] for e in job.events] == ["progress", "checkpoint"]
-    assert json.loads((job.checkpoint / "experiment.json").read_text())["step"] == 1
-    again = job.next_attempt(EMEP_MERGE_THROTTLE_S="0")
+    assert [(e["type"], e["step"]) for e in job.events] == [("progress", step), ("checkpoint", step)]
+    again = job.next_attempt(**QUICK)
     code, out, err = finished(again)
-    assert (code, err, "resume: 1 of 6 tensors" in out) == (0, "", True)
-    assert sha256(again.merged / "model.safetensors") == sha256(undisturbed.merged / "model.safetensors")
+    assert (code, err, kept in out) == (0, "", True)
+    assert again.made == undisturbed.made
 
 
-def test_kill_9_in_the_middle_costs_only_time(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    undisturbed = merge_job(tmp_path / "b")
-    undisturbed.run()
-    job = merge_job(tmp_path / "a", **SLOW)
-    process = caught_in_the_middle(job)
+def test_the_checkpoint_of_a_merge_says_how_far_it_is(tmp_path: Path) -> None:
+    job = merge_job(tmp_path, **SLOW)
+    process = caught_in_the_middle(job, 1)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert json.loads((job.checkpoint / "experiment.json").read_text())["step"] == 1
+
+
+@KINDS
+def test_kill_9_in_the_middle_costs_only_time(make, step: int, kept: str, tmp_path: Path) -> None:
+    job, undisturbed = both(make, tmp_path)
+    process = caught_in_the_middle(job, step)
     process.kill()
     process.communicate()
-    again = job.next_attempt(EMEP_MERGE_THROTTLE_S="0")
+    again = job.next_attempt(**QUICK)
     assert (process.returncode, again.run()) == (-signal.SIGKILL, 0)
-    assert sha256(again.merged / "model.safetensors") == sha256(undisturbed.merged / "model.safetensors")
+    assert again.made == undisturbed.made
 
 
 def test_a_refused_job_exits_2_with_one_clear_line(tmp_path: Path) -> None:
@@ -75,4 +95,4 @@ def test_an_unknown_kind_exits_1_and_names_the_known_ones(tmp_path: Path) -> Non
     document = {**json.loads((tmp_path / "job.json").read_text()), "kind": "juggle"}
     (tmp_path / "job.json").write_text(json.dumps(document))
     code, _, err = finished(job)
-    assert (code, err) == (1, "there is no program for jobs of kind 'juggle'; one of merge\n")
+    assert (code, err) == (1, "there is no program for jobs of kind 'juggle'; one of merge, evaluate\n")

@@ -1,0 +1,65 @@
+"""Does the model of an evaluation fit its architecture, metrics and data set? Told before anything is allocated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from scheduling.services import artifact_files
+from workers.evaluate_params import (
+    ARCHITECTURE,
+    CONFIG,
+    DATASET,
+    MAX_CONFIG,
+    MODEL,
+    data_file,
+    family_of,
+    fit_faults,
+    format_faults,
+)
+from workers.model_families import Family, architecture
+from workers.param_errors import ParamError
+
+
+def faults(params: Mapping[str, Any], found: Mapping[str, Any]) -> list[ParamError]:
+    """Everything that headers, configuration and names of files can tell. ``params`` are the checked ones, ``found``
+    the artifacts by the names of the inputs, as far as they are there and of the right kind.
+
+    The samples themselves are read by the job, before the first of them is computed.
+    """
+    errors: list[ParamError] = []
+    family: Family | None = None
+    if MODEL in found:
+        model = found[MODEL]
+        family, settled, errors = _family(params, model)
+        if family is not None:
+            errors = [*errors, *fit_faults(family, settled, params, model.name, model.tensors)]
+    if DATASET in found:
+        dataset = found[DATASET]
+        path, wrong = data_file([str(f["path"]) for f in dataset.files], params.get("file"), dataset.name)
+        errors += wrong
+        if path is not None and family is not None:
+            errors += format_faults(path, family.task, dataset.name)
+    return errors
+
+
+def _family(params: Mapping[str, Any], model: Any) -> tuple[Family | None, dict[str, Any], list[ParamError]]:
+    """None where its architecture can't be told; of a wrong one in the parameters the errors are told already."""
+    given = params.get("architecture")
+    if given is not None and architecture(given, ARCHITECTURE, strict=True)[2]:
+        return None, {}, []
+    family, settled, errors = family_of(params, _config(model.files), model.name)
+    return (None, {}, errors) if errors else (family, settled, [])
+
+
+def _config(files: list[dict[str, Any]]) -> Any:
+    """What the model's ``config.json`` says; None where it has none that can be read."""
+    entry = next((f for f in files if f["path"] == CONFIG), None)
+    if entry is None or entry["size"] > MAX_CONFIG:
+        return None
+    try:
+        with artifact_files.open_blob(entry["sha256"]) as file:
+            return json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return None

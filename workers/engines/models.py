@@ -1,0 +1,115 @@
+"""From a state dictionary to a model that computes: the built-in families, loaded from headers that were checked.
+
+All of them compute in float64, so that what a sample gives does not depend, in the digits that are kept, on the
+samples beside it in its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from workers.engines.refusals import EngineRefusal
+from workers.engines.sources import Model
+from workers.model_families import FAMILIES, NAMES_IT
+
+ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}
+
+
+class Decoder(nn.Module):
+    """Foretells the next token: tokens (batch, length), length at most ``context``, to logits (batch, length, words).
+
+    What stands behind a place has no part in its logits.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        words, width = FAMILIES["decoder"].shapes(config)["embed.weight"]
+        self.embed, self.pos_embed = nn.Embedding(words, width), nn.Embedding(config["context"], width)
+        self.layers = nn.ModuleList(_Layer(width, config["heads"]) for _ in range(config["num_layers"]))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, words, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The logits of what follows each token."""
+        x = self.embed(tokens) + self.pos_embed.weight[: tokens.shape[1]]
+        for layer in self.layers:
+            x = layer(x)
+        logits: torch.Tensor = self.head(self.norm(x))
+        return logits
+
+
+class _Layer(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (self._by_head(part) for part in self.qkv(self.norm1(x)).chunk(3, dim=-1))
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(mixed.transpose(1, 2).flatten(2))
+        return x + self.down(functional.gelu(self.up(self.norm2(x))))
+
+    def _by_head(self, part: torch.Tensor) -> torch.Tensor:
+        return part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+def mlp(config: Mapping[str, Any]) -> nn.Sequential:
+    """Layers of neurons with an activation between them: inputs (batch, features) to logits (batch, classes)."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(config["layer_sizes"]):
+        layers += [nn.Linear(inputs, outputs), ACTIVATIONS[config["activation"]]()]
+    return nn.Sequential(*layers[:-1])
+
+
+BUILDERS: Mapping[str, Callable[[Mapping[str, Any]], nn.Module]] = {"mlp": mlp, "decoder": Decoder}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model of a family with its weights, once on each device."""
+
+    config: Mapping[str, Any]
+    modules: tuple[nn.Module, ...]
+
+
+def load(source: Model, config: Mapping[str, Any], devices: Sequence[torch.device]) -> Loaded:
+    """The model of ``config`` (checked, and its shapes against ``source``) with the weights of ``source`` in float64.
+
+    Raises ``nonfinite_input`` with every tensor that holds NaN or infinity.
+    """
+    with torch.device("meta"):
+        empty = BUILDERS[config[NAMES_IT]](config)
+    state: dict[str, torch.Tensor] = {}
+    unsound: dict[str, int] = {}
+    for name in empty.state_dict():
+        spec = source.specs[name]
+        tensor = source.reader.read(spec, 0, spec.numel).to(torch.float64).reshape(spec.shape)
+        state[name] = tensor
+        if wrong := int((~torch.isfinite(tensor)).sum()):
+            unsound[name] = wrong
+    if unsound:
+        told = ", ".join(f"{name!r} ({count})" for name, count in list(unsound.items())[:5])
+        more = f" and {len(unsound) - 5} more tensors" if len(unsound) > 5 else ""
+        raise EngineRefusal(
+            "nonfinite_input",
+            f"{source.label} holds values that are no finite numbers in {told}{more}: evaluate a model without them",
+            {"field": "params.model", "tensors": dict(list(unsound.items())[:20])},
+        )
+    made: dict[torch.device, nn.Module] = {}
+    for device in devices:
+        if device not in made:
+            with torch.device("meta"):
+                module = BUILDERS[config[NAMES_IT]](config)
+            module.load_state_dict({name: tensor.to(device) for name, tensor in state.items()}, assign=True)
+            made[device] = module.requires_grad_(requires_grad=False).eval()
+    return Loaded(config, tuple(made[device] for device in devices))
