@@ -43,14 +43,19 @@ def simulated_gpus(name: str, path: Path) -> None:
     path.write_text(yaml.safe_dump(content, sort_keys=False))
 
 
-def write(path: Path, url: str, users: Mapping[str, Mapping[str, str]], models: Mapping[str, str]) -> dict[str, Any]:
-    """``demo.json`` (mode 0600) has the address, the sign-ins known so far and the models' ids; returns its content."""
+def write(
+    path: Path, url: str, users: Mapping[str, Mapping[str, str]], models: Mapping[str, str],
+    datasets: Mapping[str, str],
+) -> dict[str, Any]:  # fmt: skip
+    """``demo.json`` (mode 0600) has the address, the sign-ins known so far and the ids of models and data sets; returns
+    its content."""
     kept = json.loads(path.read_text()) if path.exists() else {}
     content = {
         "url": url,
         "project": "alpha",
         "users": {**kept.get("users", {}), **users},
         "models": dict(models) or kept.get("models", {}),
+        "datasets": dict(datasets) or kept.get("datasets", {}),
     }
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.touch(mode=0o600)

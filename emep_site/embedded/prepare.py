@@ -41,11 +41,11 @@ def everything(say: Say) -> Prepared:
         call_command("collectstatic", verbosity=0, interactive=False)
         fresh = demo.people()
         nodes = _nodes(home)
-        models = demo.known_models() if training is None else _store_demo_models(training, say)
+        made = demo.known() if training is None else _store_demo_models(training, say)
     finally:
         if training is not None:
             _give_up(training)
-    content = demo_files.write(home / "demo.json", settings.PUBLIC_URL, fresh, models)
+    content = demo_files.write(home / "demo.json", settings.PUBLIC_URL, fresh, made.models, made.datasets)
     return Prepared(_configuration(home, nodes), fresh, content)
 
 
@@ -71,11 +71,11 @@ def _train_demo_models(home: Path, say: Say) -> Training | None:
     return Training(process, folder)
 
 
-def _store_demo_models(training: Training, say: Say) -> dict[str, str]:
+def _store_demo_models(training: Training, say: Say) -> demo.Made:
     if training.process.wait(timeout=600) != 0:
         raise Obstacle(f"the demo models could not be trained: see {settings.DATA_DIR / 'demo-models.log'}")
-    say("storing the demo models as artifacts ...")
-    return demo.models(training.folder, now())
+    say("storing the demo models and their test as artifacts ...")
+    return demo.store(training.folder, now())
 
 
 def _give_up(training: Training) -> None:

@@ -1,8 +1,9 @@
-"""The demo: projects, people, nodes and two real models. Running it again keeps everything that is there."""
+"""The demo: projects, people, nodes, real models and a data set. Running it again keeps everything that is there."""
 
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from scheduling.store import seed
 from scheduling.store.queries import access
 
 PROJECTS = (("alpha", 2.0), ("beta", 1.0))
+MODELS = ("digits-0-4", "digits-5-9", "digits-base")
+DATASETS = ("digits-test",)
 PEOPLE = {"alice": [("alpha", 3)], "bob": [("beta", 3)]}
 RESEARCHER = ("jobs:read", "jobs:submit", "artifacts:read", "artifacts:write", "pool:read")
 EVERYTHING = (*RESEARCHER, "jobs:submit:critical", "pool:operate", "admin")
@@ -43,42 +46,55 @@ def node_token(name: str, file: Path) -> None:
     file.write_text(pool.add_node(name, renew=True))
 
 
-def models(folder: Path, now: datetime) -> dict[str, str]:
-    """Each directory in ``folder`` is a model of project alpha under its name; returns the artifact ids."""
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The ids of the demo's artifacts of project alpha, by their names."""
+
+    models: dict[str, str]
+    datasets: dict[str, str]
+
+
+def store(folder: Path, now: datetime) -> Made:
+    """Each directory in ``folder`` is an artifact of project alpha under its name: a data set if that is its name among
+    the demo's, else a model."""
     owner_id = seed.user_id("alice") or seed.user_id("admin")
     actor = access.actor_by_id(owner_id) if owner_id is not None else None
-    found: dict[str, str] = {}
+    made = Made({}, {})
     for directory in sorted(p for p in folder.iterdir() if p.is_dir()):
+        kind = "dataset" if directory.name in DATASETS else "model"
         kept = seed.artifact_named("alpha", directory.name)
         if kept is None and actor is not None:
-            kept = _upload(artifacts.Owner(actor=actor), directory, now)
+            kept = _upload(artifacts.Owner(actor=actor), directory, kind, now)
         if kept is not None:
-            found[directory.name] = kept
-    return found
+            (made.datasets if kind == "dataset" else made.models)[directory.name] = kept
+    return made
 
 
-def known_models() -> dict[str, str]:
-    """The demo models that are already artifacts of project alpha."""
-    names = ("digits-0-4", "digits-5-9", "digits-base")
+def known() -> Made:
+    """What of the demo is already an artifact of project alpha."""
+    return Made(_known(MODELS), _known(DATASETS))
+
+
+def _known(names: tuple[str, ...]) -> dict[str, str]:
     return {n: found for n in names if (found := seed.artifact_named("alpha", n)) is not None}
 
 
-def _upload(owner: artifacts.Owner, directory: Path, now: datetime) -> str:
+def _upload(owner: artifacts.Owner, directory: Path, kind: str, now: datetime) -> str:
     paths = sorted(p for p in directory.rglob("*") if p.is_file())
     entries: list[dict[str, Any]] = [
         {"path": str(p.relative_to(directory)), "size": p.stat().st_size, "sha256": artifact_files.digest(p)}
         for p in paths
     ]
-    message = {"project": "alpha", "name": directory.name, "kind": "model", "files": entries,
+    message = {"project": "alpha", "name": directory.name, "kind": kind, "files": entries,
                "meta": {"made_by": "the demo: digits, one base, two halves"}}  # fmt: skip
     opened = artifacts.begin(owner, message, now)
     if isinstance(opened, artifacts.Refusal):
-        raise ValueError(f"demo model {directory.name}: {opened.message}")
+        raise ValueError(f"demo {directory.name}: {opened.message}")
     for path, entry in zip(paths, entries, strict=True):
         if opened["have"].get(entry["path"]) != entry["size"]:
             with path.open("rb") as file:
                 artifacts.put(owner, opened["upload"], entry["path"], 0, iter(lambda f=file: f.read(1 << 20), b""))  # type: ignore[misc]
     done = artifacts.commit(owner, opened["upload"], {}, now)
     if isinstance(done, artifacts.Refusal):
-        raise ValueError(f"demo model {directory.name}: {done.message}")
+        raise ValueError(f"demo {directory.name}: {done.message}")
     return str(done["artifact"])

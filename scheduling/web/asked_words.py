@@ -10,8 +10,10 @@ from typing import Any
 
 from scheduling.core.fields import ALIASES
 from scheduling.services import recipes
+from scheduling.web.metric_words import METRIC_WORDS
 from scheduling.web.people_words import label
 from scheduling.web.wording import gb, limit
+from workers.evaluate_params import BATCH
 from workers.merge_recipe import BASE_INPUT, recipe_of
 from workers.merge_settings import is_filters, varies
 from workers.merge_strategies import GRANULARITIES, RESCALES, STRATEGIES
@@ -25,6 +27,7 @@ OPERATORS = {"In": "is", "NotIn": "is not", "Gt": "is above", "Lt": "is below", 
 TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count", "gpus_per_node", "nvlink_required"})
 FIRST = ("queue", "priority", "purpose", "gpu_memory_min", "max_duration")
 OF_MERGE = frozenset({"recipe", "models", "base_model", "strategy", "t", "weights", "normalize", "tokenizer_source"})
+OF_EVALUATE = frozenset({"model", "dataset", "metrics", "batch_size", "architecture"})
 OF_COMMAND = frozenset({"argv", "shell", "files", "inputs", "env", "torchrun", "nproc", "limit_notice_s"})
 # What the parameters of a merge say when nobody has asked for anything else.
 UNSAID = {"seed": 0, "lambda": 1, "scale": 1, "rescale": RESCALES[0], "granularity": GRANULARITIES[0]}
@@ -55,6 +58,9 @@ def _of_kind(job: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> 
     if job["kind"] == "merge":
         yield from _merge(params, list(named.values()))
         rest = OF_MERGE
+    elif job["kind"] == "evaluate":
+        yield from _evaluate(params, named)
+        rest = OF_EVALUATE
     elif job["kind"] == "command":
         yield from _command(params, named)
         rest = OF_COMMAND
@@ -92,6 +98,18 @@ def _merge(params: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> It
     if params.get("tokenizer_source") is not None:
         of = recipe_of(params).tokenizer
         yield {"word": label("tokenizer_source"), "links": [row for row in models if row["as"] == of]}
+
+
+def _evaluate(params: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    for name in ("model", "dataset"):
+        if name in named:
+            yield {"word": label(name), "links": [named[name]]}
+    wanted = [METRIC_WORDS.get(name, name) for name in params.get("metrics") or ()]
+    yield {"word": "Metrics", "value": ", ".join(wanted) or "all of its kind of model"}
+    if params.get("batch_size") != BATCH:
+        yield {"word": label("batch_size"), "value": str(params.get("batch_size"))}
+    if params.get("architecture") is not None:
+        yield {"word": label("architecture"), "value": _plain(params["architecture"]), "code": True}
 
 
 def _spelled(setting: Any) -> str:

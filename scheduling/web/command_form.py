@@ -11,7 +11,7 @@ from django.http import QueryDict
 from scheduling.web import form_fields, kept_lines, where_when
 from scheduling.web.command_words import LINE, READINGS, SH, as_typed, program_faults, words
 from scheduling.web.form_fields import SHARED, by_right_names, fields_of, placed, rest_of, text_of, with_rest
-from scheduling.web.people_words import label
+from scheduling.web.form_words import by_label
 
 KIND = "command"
 TEMPLATE = "submit_command.html"
@@ -135,7 +135,9 @@ def body_of(values: Values) -> dict[str, Any]:
     params: dict[str, Any] = (
         {"shell": program.strip()} if values.reads == SH else {"argv": words(program, values.reads)}
     )
-    params |= {name: _whole(texts[name]) if name in WHOLE else texts[name] for name in PARAMS if texts.get(name)}
+    params |= {
+        name: form_fields.whole(texts[name]) if name in WHOLE else texts[name] for name in PARAMS if texts.get(name)
+    }
     for name in PAIRS:
         pairs = {key: value for key, given, value in _pairs(values.texts.get(name, "")) if given and key}
         typed = pairs if name == "env" else {key: value.strip() for key, value in pairs.items()}
@@ -155,10 +157,6 @@ def _pairs(text: str) -> Iterator[tuple[str, str, str]]:
             yield name.strip(), given, value
 
 
-def _whole(text: str) -> Any:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
-
-
 def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
     """The same values with every error beside the field it is about; the rest at the top (``""``)."""
     return replace(values, errors=placed(({**error, "message": _in_words(error, values)} for error in errors), place))
@@ -166,9 +164,7 @@ def refused(values: Values, errors: Iterable[Mapping[str, Any]]) -> Values:
 
 def _in_words(error: Mapping[str, Any], values: Values) -> str:
     """The message with the parameter it is about called as the form calls it."""
-    name, message = str(error["field"]).removeprefix("params.").split(".")[0], where_when.in_words(error, values)
-    if message.startswith(f"{name} "):
-        message = f"{label(name)}{message[len(name) :]}"
+    message = by_label(str(error["field"]), where_when.in_words(error, values))
     return message.replace(" of argv ", " of the program ")
 
 

@@ -98,6 +98,11 @@ def placed(errors: Iterable[Mapping[str, Any]], place: Callable[[str], str]) -> 
     return found
 
 
+def whole(text: str) -> Any:
+    """The whole number, or the text when it is none, for the check to name."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
+
+
 def number(text: str) -> Any:
     """The number, or the text when it is none, for the check to name."""
     try:

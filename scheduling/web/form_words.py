@@ -37,3 +37,9 @@ def in_form(error: Mapping[str, Any], rest: Mapping[str, Any]) -> str:
     message = _PART.sub(lambda found: f"the {_PARTS[found[2]]} of {label(found[1])}", message)
     message = f"{label('with')}{message[4:]}" if message.startswith("with ") else message
     return message[:1].upper() + message[1:] if field.startswith(("with", "anti_affinity")) else message
+
+
+def by_label(field: str, message: str) -> str:
+    """The message, begun by what the form calls the parameter that it is about where it begins with its name."""
+    name = field.removeprefix("params.").split(".")[0]
+    return f"{label(name)}{message[len(name) :]}" if message.startswith(f"{name} ") else message

@@ -14,10 +14,11 @@ from django.shortcuts import redirect, render
 from scheduling.core.lifecycle import JobState
 from scheduling.services import jobs as verbs
 from scheduling.services import now, whatif
-from scheduling.store.queries import events, known, pages, windows
+from scheduling.store.queries import events, known, pages, series, windows
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.same_work import same_as
+from scheduling.web import metric_words
 from scheduling.web.access import posted, signed_in
 from scheduling.web.asked_words import asked_for, by_default
 from scheduling.web.job_log import known_job, tail_of
@@ -58,6 +59,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
         "timeline": [{**e, "word": e["type"].replace("_", " "), "parts": list(parts(e["message"]))} for e in timeline],
         "attempts": list(reversed(runs)),
         "log": tail_of(row, runs, request.GET),
+        "metrics": metric_words.rows(series.newest(row, metric_words.FIRST), row.kind),
         "rows": [] if refused else asked_for(found, sent, row.spec.get("inputs", [])),
         "decided": [] if refused else by_default(found, sent),
         "form_kinds": tuple(KINDS),
@@ -115,7 +117,7 @@ def _live(job: JobState, *, started: bool) -> JobState:
 
 
 def _asked(actor: Actor, job_id: str) -> list[dict[str, str]]:
-    names = {m["id"]: m["name"] for m in pages.models_to_merge(actor)}
+    names = {each["id"]: each["name"] for each in (*pages.models_to_merge(actor), *pages.datasets(actor))}
     return asked(verbs.body_again(job_id, actor) or {"params": {}}, names)
 
 

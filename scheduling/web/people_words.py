@@ -46,6 +46,14 @@ OF_COMMAND = {
     "exit_zero_after_signal": "Exit code 0 after the signal",
     "limit_notice_s": "Notice of its time limit",
 }
+# Of an evaluation, for the same reason.
+OF_EVALUATE = {
+    "dataset": "Data set",
+    "batch_size": "Samples at a time",
+    "limit": "Only the first samples",
+    "file": "File of the data set",
+}
+_OF_KINDS = OF_COMMAND | OF_EVALUATE
 # Inside of a sentence, where a label would be no noun.
 INSIDE = {"replaces": "taking a place"}
 # What a job is to do without, such as one that is to lie on fewer nodes.
@@ -77,7 +85,7 @@ def label(field: str) -> str:
     whole, _, part = field.partition(".")
     if whole == "params" and part:
         return label(part)
-    name = LABELS.get(whole) or OF_COMMAND.get(whole, whole.replace("_", " ").capitalize() if len(whole) > 1 else whole)
+    name = LABELS.get(whole) or _OF_KINDS.get(whole, whole.replace("_", " ").capitalize() if len(whole) > 1 else whole)
     return f"{name}, {part.replace('.', ' ').replace('_', ' ')}" if part else name
 
 

@@ -19,15 +19,17 @@ from scheduling.services.jobs import Accepted, KeyConflict
 from scheduling.services.whatif import Planned
 from scheduling.store.queries import known, pages, pool
 from scheduling.store.queries.access import Actor
-from scheduling.web import command_form, in_place, kept_lines, merge_form, rule_lines, where_when
+from scheduling.web import command_form, evaluate_form, in_place, kept_lines, merge_form, rule_lines, where_when
 from scheduling.web.access import posted, signed_in
 from scheduling.web.command_words import READINGS
 from scheduling.web.form_fields import rest_rows
 from scheduling.web.job_words import jobs_in
+from scheduling.web.metric_words import METRIC_WORDS
 from scheduling.web.outlook_words import changed_by, planned
 from scheduling.web.wording import amount, gb, limit
 from workers.catalog import KINDS
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
+from workers.evaluate_params import BATCH, FORMATS
 from workers.merge_strategies import GRANULARITIES, RESCALES
 from workers.model_layers import MAX_PATTERN
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
@@ -35,8 +37,14 @@ from workers.tokenizer_source import BASE
 
 MAX_KEY = 100
 RECIPE_FILE = "recipe_file"
-FORMS: Mapping[str, ModuleType] = {form.KIND: form for form in (merge_form, command_form)}
-ADDRESSES = {merge_form.KIND: "submit", command_form.KIND: "submit-command"}
+FORMS: Mapping[str, ModuleType] = {form.KIND: form for form in (merge_form, evaluate_form, command_form)}
+ADDRESSES = {
+    merge_form.KIND: "submit", evaluate_form.KIND: "submit-evaluate", command_form.KIND: "submit-command",
+}  # fmt: skip
+# What the button of each form queues.
+QUEUED = {
+    merge_form.KIND: "A merge of these models", evaluate_form.KIND: "The evaluation", command_form.KIND: "The program",
+}  # fmt: skip
 
 
 @signed_in
@@ -201,6 +209,15 @@ def _choices(kind: str, actor: Actor) -> dict[str, object]:
             "recipe_like": merge_form.RECIPE_LIKE,
             "most_pattern": MAX_PATTERN,
         }
+    if kind == evaluate_form.KIND:
+        return {
+            "models": pages.models_to_merge(actor),
+            "datasets": pages.datasets(actor),
+            "metrics": METRIC_WORDS.items(),
+            "batch": BATCH,
+            "formats": ", ".join(FORMATS),
+            "architecture_like": evaluate_form.ARCHITECTURE_LIKE,
+        }
     return {
         "artifacts": pages.artifacts_to_work_on(actor),
         "readings": READINGS.items(),
@@ -226,6 +243,8 @@ def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, 
         "granularity": GRANULARITIES,
         "base_model": models,
         "tokenizer_source": [BASE, *models],
+        "model": models,
+        "dataset": [row[name] for row in context.get("datasets", ()) for name in ("id", "name")],
         "preempt_signal": SIGNALS,
         "exit_zero_after_signal": AFTER_SIGNAL,
         "files": [row[name] for row in context.get("artifacts", ()) for name in ("id", "name")],
@@ -290,5 +309,4 @@ def _sentence(found: int, kind: str) -> str:
     if found:
         where = "beside its field" if found == 1 else "each beside its field"
         return f"Nothing was submitted: {amount(found, 'thing')} to mend, {where}."
-    what = "A merge of these models" if kind == merge_form.KIND else "The program"
-    return f"{what} is queued at once and starts when its GPUs are free."
+    return f"{QUEUED[kind]} is queued at once and starts when its GPUs are free."

@@ -36,6 +36,7 @@ BUSY_S = 60.0
 ASKING_S = 0.2
 # heartbeat 1.5 s, fence 6.75 s, kill 1.5 s, lease 9 s: fence + kill < lease as in the real ones
 SCALE = "0.15"
+THROTTLES = ("EMEP_MERGE_THROTTLE_S", "EMEP_EVALUATE_THROTTLE_S")
 PREPARES = """
 import django
 django.setup()
@@ -141,6 +142,17 @@ class House:
         truth.acknowledged(self.truth, answer.json()["id"], user="alice")
         return answer.json()
 
+    def evaluate(self, name: str, **kw: Any) -> dict[str, Any]:
+        """The accepted evaluation of a demo model on 2 GPUs of one NVLink group."""
+        params = {"model": self.demo["models"]["digits-base"], "dataset": self.demo["datasets"]["digits-test"],
+                  "batch_size": 64}  # fmt: skip
+        body = {"kind": "evaluate", "name": name, "project": "alpha", "gpu_count": 2, "nvlink_required": True,
+                "max_duration": "30m", "params": params, **kw}  # fmt: skip
+        answer = self.client().post("/jobs/", json=body)
+        assert answer.status_code == 201, answer.text
+        truth.acknowledged(self.truth, answer.json()["id"], user="alice")
+        return answer.json()
+
     def job(self, job_id: str) -> dict[str, Any]:
         """The job now; None while the web process is away."""
         try:
@@ -159,7 +171,7 @@ class House:
         return until(there, f"job {job_id} in {states}; it is {self.job(job_id)}", patience_s)
 
     def in_the_middle(self, job_id: str) -> dict[str, Any]:
-        """The job once its merge has written something and has something left."""
+        """The job once it has done something and has something left."""
 
         def there() -> Any:
             job = self.job(job_id)
@@ -230,7 +242,7 @@ def house(tmp: Path, *, throttle_s: float = 0.0, scale: str = SCALE, fresh: bool
     home, port = tmp / "data", free_port()
     inside = Path(truth.__file__).parent / "inside"
     env = {**os.environ, "EMEP_DATA_DIR": str(home), "EMEP_PORT": str(port), "EMEP_TIME_SCALE": scale,
-           "EMEP_MERGE_THROTTLE_S": str(throttle_s), truth.DIRECTORY: str(tmp / "truth"),
+           **dict.fromkeys(THROTTLES, str(throttle_s)), truth.DIRECTORY: str(tmp / "truth"),
            "PYTHONPATH": os.pathsep.join(p for p in (str(inside), os.environ.get("PYTHONPATH", "")) if p)}  # fmt: skip
     for name in ("DATABASE_URL", "EMEP_BROKER_URL", "EMEP_STOP_WITH_PARENT"):
         env.pop(name, None)

@@ -1,4 +1,4 @@
-"""Agent, keeper's agent by SIGSTOP, scheduler, web and broker: each is lost once in the middle of a merge."""
+"""Agent, keeper's agent by SIGSTOP, scheduler, web and broker: each is lost once in the middle of a job of each kind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.journeys.house import gone, house, until
+from tests.journeys.house import THROTTLES, House, gone, house, until
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
 
@@ -18,10 +18,16 @@ def up(tmp_path_factory):
         yield made
 
 
+@pytest.fixture(scope="module", params=[House.merge, House.evaluate], ids=["merge", "evaluate"])
+def submit(request):
+    """How a job of the kind is submitted."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def undisturbed(up) -> str:
-    """The sha256 of the merge when nothing happens to it."""
-    return digest(up.until_state(up.merge("undisturbed")["id"], "SUCCEEDED"))
+def undisturbed(up, submit) -> str:
+    """The sha256 of what the job makes when nothing happens to it."""
+    return digest(up.until_state(submit(up, "undisturbed")["id"], "SUCCEEDED"))
 
 
 def digest(job: dict) -> str:
@@ -46,8 +52,8 @@ def node_of(up, job: dict) -> str:
 
 
 @pytest.mark.parametrize("program", ["agent", "scheduler", "web", "broker"])
-def test_a_process_killed_in_the_middle_of_a_merge_costs_nothing(up, undisturbed, program):
-    job = up.in_the_middle(up.merge(f"kill-{program}")["id"])
+def test_a_process_killed_in_the_middle_of_a_job_costs_nothing(up, submit, undisturbed, program):
+    job = up.in_the_middle(submit(up, f"kill-{program}")["id"])
     name = f"agent-{node_of(up, job)}" if program == "agent" else program
     pid = up.pid(name)
     os.kill(pid, signal.SIGKILL)
@@ -57,8 +63,8 @@ def test_a_process_killed_in_the_middle_of_a_merge_costs_nothing(up, undisturbed
     assert done["attempt"] == 1
 
 
-def test_a_stopped_agent_is_fenced_by_its_keeper_and_the_job_runs_once_elsewhere(up, undisturbed):
-    job = up.in_the_middle(up.merge("stop-agent")["id"])
+def test_a_stopped_agent_is_fenced_by_its_keeper_and_the_job_runs_once_elsewhere(up, submit, undisturbed):
+    job = up.in_the_middle(submit(up, "stop-agent")["id"])
     node = node_of(up, job)
     pid = up.pid(f"agent-{node}")
     old_jobs = [p for p in up.family() if "workers.kinds" in p.cmdline()]
@@ -74,16 +80,16 @@ def test_a_stopped_agent_is_fenced_by_its_keeper_and_the_job_runs_once_elsewhere
     assert node_of(up, done) != node
 
 
-def test_sigterm_in_the_middle_of_a_merge_requeues_it_with_a_checkpoint_for_the_next_start(up, undisturbed):
-    # The scheduler is stopped before the agents: the merge must last longer than that, also on a busy machine.
-    quick = up.env["EMEP_MERGE_THROTTLE_S"]
+def test_sigterm_in_the_middle_of_a_job_requeues_it_with_a_checkpoint_for_the_next_start(up, submit, undisturbed):
+    # The scheduler is stopped before the agents: the job must last longer than that, also on a busy machine.
+    quick = {name: up.env[name] for name in THROTTLES}
     up.stop(patience_s=120)
-    up.env["EMEP_MERGE_THROTTLE_S"] = "3"
-    job = up.start().in_the_middle(up.merge("stop-all")["id"])
+    up.env |= dict.fromkeys(THROTTLES, "3")
+    job = up.start().in_the_middle(submit(up, "stop-all")["id"])
     family = up.family()
     assert up.stop(patience_s=120) == 0, up.output.read_text()
     until(lambda: gone(family), "all gone", 10)
-    up.env["EMEP_MERGE_THROTTLE_S"] = quick
+    up.env |= quick
     up.start()
     done = ended_once(up, job["id"])
     assert digest(done) == undisturbed

@@ -17,11 +17,11 @@ def up(tmp_path_factory):
         yield made
 
 
-def fill(up: House) -> list[str]:
-    """Low merges on every GPU of the pool, all in the middle of their work; their ids."""
+def fill(up: House, submit) -> list[str]:
+    """Low jobs of a kind on every GPU of the pool, all in the middle of their work; their ids."""
     nodes = up.client("admin").get("/pool/").json()["nodes"]
     gpus = sum(len(node["gpus"]) for node in nodes)
-    jobs = [up.merge(f"low-{place}", priority="Low", gpu_count=4)["id"] for place in range(gpus // 4)]
+    jobs = [submit(up, f"low-{place}", priority="Low", gpu_count=4)["id"] for place in range(gpus // 4)]
     for job in jobs:
         up.in_the_middle(job)
     return jobs
@@ -42,8 +42,9 @@ def events(up: House, job: str) -> list[dict]:
     return found if isinstance(found, list) else found["results"]
 
 
-def test_on_a_full_pool_one_low_merge_saves_and_leaves_for_a_critical_one_and_loses_nothing(up):
-    jobs = fill(up)
+@pytest.mark.parametrize("submit", [House.merge, House.evaluate], ids=["merge", "evaluate"])
+def test_on_a_full_pool_one_low_job_saves_and_leaves_for_a_critical_one_and_loses_nothing(up, submit):
+    jobs = fill(up, submit)
     gate = critical(up)
     until(lambda: up.job(gate)["state"] in ("RUNNING", *ENDED), "the Critical job runs")
     evicted = [job for job in jobs if up.job(job)["preempt_count"]]
@@ -54,7 +55,7 @@ def test_on_a_full_pool_one_low_merge_saves_and_leaves_for_a_critical_one_and_lo
     assert {job["state"] for job in ended.values()} == {"SUCCEEDED"}
     assert {ended[job]["attempt"] for job in jobs if job not in evicted} == {1}
     assert (ended[evicted[0]]["attempt"], ended[evicted[0]]["preempted"]) == (2, False)
-    # All merge the same two models alike, so one that was disturbed ends with the bytes of those that were not.
+    # All do the same work, so one that was disturbed ends with the bytes of those that were not.
     assert len({ended[job]["artifacts"][0]["sha256"] for job in jobs}) == 1
     told = [event["message"] for event in events(up, evicted[0])]
     assert any("will resume from the checkpoint at step" in message for message in told), told

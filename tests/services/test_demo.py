@@ -61,15 +61,19 @@ def test_a_nodes_token_that_was_replaced_elsewhere_is_mended_by_the_next_start(t
     assert pool.is_token_of("node-1", file.read_text())
 
 
-def test_the_demo_models_are_artifacts_of_alpha_made_once(tmp_path):
+def test_the_demo_models_and_their_test_are_artifacts_of_alpha_made_once(tmp_path):
     demo.people()
     for n, name in enumerate(("digits-0-4", "digits-5-9")):
         (tmp_path / "trained" / name).mkdir(parents=True)
         (tmp_path / "trained" / name / "model.safetensors").write_bytes(b.tensors(n))
-    first = demo.models(tmp_path / "trained", b.NOON)
-    assert set(first) == {"digits-0-4", "digits-5-9"}
-    assert demo.models(tmp_path / "trained", b.later(1)) == first == demo.known_models()
-    assert set(Artifact.objects.values_list("project__name", "published")) == {("alpha", True)}
+    (tmp_path / "trained" / "digits-test").mkdir()
+    (tmp_path / "trained" / "digits-test" / "test.jsonl").write_bytes(b"{}\n")
+    first = demo.store(tmp_path / "trained", b.NOON)
+    assert (set(first.models), set(first.datasets)) == ({"digits-0-4", "digits-5-9"}, {"digits-test"})
+    assert demo.store(tmp_path / "trained", b.later(1)) == first == demo.known()
+    assert set(Artifact.objects.values_list("project__name", "published", "kind")) == {
+        ("alpha", True, "model"), ("alpha", True, "dataset")
+    }  # fmt: skip
 
 
 def test_the_admin_may_do_everything():

@@ -64,12 +64,13 @@ def test_an_edited_simulation_is_kept(tmp_path):
 
 def test_known_sign_ins_survive_a_second_start(tmp_path):
     path = tmp_path / "demo.json"
-    demo_files.write(path, "http://x", {"alice": {"password": "p", "token": "t"}}, {"a": "1"})
-    again = demo_files.write(path, "http://y", {}, {})
+    demo_files.write(path, "http://x", {"alice": {"password": "p", "token": "t"}}, {"a": "1"}, {"d": "2"})
+    again = demo_files.write(path, "http://y", {}, {}, {})
     assert again == {
         "url": "http://y",
         "project": "alpha",
         "users": {"alice": {"password": "p", "token": "t"}},
         "models": {"a": "1"},
+        "datasets": {"d": "2"},
     }
     assert path.stat().st_mode & 0o777 == 0o600

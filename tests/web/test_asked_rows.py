@@ -132,3 +132,18 @@ def test_a_rarer_wish_has_its_row_too(lab, asked, word, told):
 def test_that_a_job_is_never_preempted_is_told(lab):
     body = {"kind": "command", "project": "alpha", "gpu_count": 1, "preemptible": False, "params": {"argv": ["x"]}}
     assert rows(b.submitted(lab.who["admin"], body))["Preemptible"] == "no"
+
+
+def test_an_evaluation_tells_its_model_its_data_set_and_what_is_not_so_by_itself(lab):
+    model, data = b.mlp(lab.who["alice"], "net", sizes=(4, 3)), b.dataset(lab.who["alice"], "tests")
+    body = {"kind": "evaluate", "gpu_count": 1, "params": {"model": model, "dataset": data}}
+    plain = {"Model": "net", "Data set": "tests", "Metrics": "all of its kind of model", "GPUs": "1"}
+    assert rows(b.submitted(lab.who["alice"], body)) == plain
+    architecture = {"model_type": "mlp", "layer_sizes": [4, 3], "activation": "relu"}
+    body["params"] |= {"metrics": ["loss", "accuracy"], "batch_size": 8, "limit": 5, "file": "test.jsonl",
+                       "architecture": architecture}  # fmt: skip
+    assert rows(b.submitted(lab.who["alice"], body)) == {
+        **plain, "Metrics": "accuracy, loss", "Samples at a time": "8", "Only the first samples": "5",
+        "File of the data set": "test.jsonl",
+        "Architecture": '{"model_type": "mlp", "layer_sizes": [4, 3], "activation": "relu"}',
+    }  # fmt: skip

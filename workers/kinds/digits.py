@@ -1,4 +1,5 @@
-"""``python -m workers.kinds.digits --out DIR``: the two demo models, fine-tuned from one base on halves of the digits.
+"""``python -m workers.kinds.digits --out DIR``: the demo models, tuned from one base on halves of the digits, and their
+test.
 
 Set-up: an MLP 64-256-128-64-10 with ReLU on scikit-learn's 8x8 digits. The base sees 150 images of all classes;
 one model goes on with the digits 0 to 4, the other with 5 to 9. Equal seeds give equal bytes on one type of CPU.
@@ -24,6 +25,7 @@ from workers.engines.durable import write_file
 SIZES = (64, 256, 128, 64, 10)
 TRAIN, TEST, BASE = 628, 538, 150
 BATCH = 64
+TESTS = "digits-test"
 State = Mapping[str, torch.Tensor]
 
 
@@ -98,6 +100,14 @@ def write_models(out: Path, models: Mapping[str, State]) -> None:
         write_file(directory / "config.json", json.dumps(config, indent=2, sort_keys=True).encode() + b"\n")
 
 
+def write_samples(directory: Path, images: Images) -> None:
+    """The images as the data set that kind evaluate reads: ``directory/test.jsonl``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    rows = zip(images.pixels.tolist(), images.digits.tolist(), strict=True)
+    lines = [json.dumps({"input": pixels, "label": digit}, separators=(",", ":")) + "\n" for pixels, digit in rows]
+    write_file(directory / "test.jsonl", "".join(lines).encode())
+
+
 def _trained(start: State | None, images: Images, *, epochs: int, rate: float, seed: int) -> State:
     model = network()
     if start is not None:
@@ -115,12 +125,13 @@ def _trained(start: State | None, images: Images, *, epochs: int, rate: float, s
 def main() -> int:
     """Train, write, and print the accuracy of each model on the test images."""
     parser = argparse.ArgumentParser(prog="python -m workers.kinds.digits", description="Train the demo models.")
-    parser.add_argument("--out", type=Path, required=True, help="directory for the three models")
+    parser.add_argument("--out", type=Path, required=True, help="directory for the three models and the test")
     parser.add_argument("--seed", type=int, default=0, help="another seed gives other models (default 0)")
     arguments = parser.parse_args()
     models = train_models(arguments.seed)
     write_models(arguments.out, models)
     test = split(arguments.seed)["test"]
+    write_samples(arguments.out / TESTS, test)
     for name, state in models.items():
         sys.stdout.write(f"{name}: accuracy {accuracy(state, test):.4f} on {len(test.digits)} test images\n")
     return 0

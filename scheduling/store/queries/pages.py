@@ -64,8 +64,17 @@ def artifacts_to_work_on(actor: Actor, limit: int = 200) -> list[dict[str, Any]]
 
 
 def models_to_merge(actor: Actor, limit: int = 500) -> list[dict[str, Any]]:
-    """The models this person may merge, newest first."""
-    rows = artifacts.filtered(actor, kind="model").filter(corrupt=False)[:limit]
+    """The models this person may merge or evaluate, newest first."""
+    return _to_choose(actor, "model", limit)
+
+
+def datasets(actor: Actor, limit: int = 500) -> list[dict[str, Any]]:
+    """The data sets this person may evaluate a model with, newest first."""
+    return _to_choose(actor, "dataset", limit)
+
+
+def _to_choose(actor: Actor, kind: str, limit: int) -> list[dict[str, Any]]:
+    rows = artifacts.filtered(actor, kind=kind).filter(corrupt=False)[:limit]
     return [{"id": str(a.pk), "name": a.name, "project": a.project.name, "size": a.size, "digest": a.digest,
              "created_at": a.created_at} for a in rows]  # fmt: skip
 

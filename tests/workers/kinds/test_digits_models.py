@@ -6,9 +6,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.workers.engines.builders import candidate, merged, sha256
-from workers.kinds.digits import accuracy, split, train_models, write_models
+from workers.engines.samples import read_samples
+from workers.kinds.digits import accuracy, split, train_models, write_models, write_samples
 
 HALVES = ["digits-0-4", "digits-5-9"]
 
@@ -44,3 +46,12 @@ def test_the_merge_of_the_halves_reads_85_percent_and_more_than_the_base(strateg
 def test_the_splits_have_the_sizes_of_the_demonstration_and_do_not_overlap() -> None:
     parts = split(0)
     assert {n: len(i.digits) for n, i in parts.items()} == {"base": 150, "train": 628, "search": 631, "test": 538}
+
+
+def test_the_test_images_as_a_data_set_are_the_same_images(tmp_path: Path) -> None:
+    test = split(0)["test"]
+    write_samples(tmp_path, test)
+    config = {"model_type": "mlp", "layer_sizes": [64, 10], "activation": "relu"}
+    read = read_samples(tmp_path / "test.jsonl", config, "classify", label="test")
+    assert torch.equal(read.inputs, test.pixels.double())
+    assert torch.equal(read.labels, test.digits)

@@ -17,7 +17,7 @@ from tests.workers.engines.evaluations import DECODER, MLP, family_model, json_l
 from tests.workers.kinds.builders import PARENTS, Job, evaluate_job
 from tests.workers.kinds.test_merge_job import asked_after
 from workers.kinds import evaluate
-from workers.kinds.digits import accuracy, split, train_models, write_models
+from workers.kinds.digits import accuracy, split, train_models, write_models, write_samples
 from workers.protocol import MAX_EVENT_LINE
 
 BOTH = pytest.mark.parametrize("config", [MLP, DECODER], ids=["mlp", "decoder"])
@@ -75,8 +75,7 @@ def test_the_digits_of_the_demo_are_read_as_well_as_its_own_measure_says(tmp_pat
     write_models(tmp_path / "made", models)
     shutil.rmtree(tmp_path / "inputs" / "model")
     (tmp_path / "made" / "digits-base").rename(tmp_path / "inputs" / "model")
-    images = [{"input": x, "label": y} for x, y in zip(test.pixels.tolist(), test.digits.tolist(), strict=True)]
-    json_lines(tmp_path / "inputs" / "dataset" / "test.jsonl", images)
+    write_samples(tmp_path / "inputs" / "dataset", test)
     assert job.run() == 0
     assert measured(job)["metrics"]["accuracy"] == accuracy(models["digits-base"], test)
 
