@@ -13,6 +13,7 @@ from workers.param_errors import ParamError, nearest, unknown
 from workers.said_back import shown
 
 MODEL, DATASET = "model", "dataset"
+_WORDS = {MODEL: "model", DATASET: "data set"}
 ARCHITECTURE = "params.architecture"
 CONFIG = "config.json"
 MAX_CONFIG = 4_000_000
@@ -25,6 +26,7 @@ OF_TASK: Mapping[str, tuple[str, ...]] = {
 METRICS = tuple(dict.fromkeys(name for names in OF_TASK.values() for name in names))
 BATCH = 32
 MAX_BATCH = 65_536
+MAX_FILE = 255
 MAX_SAMPLES = 1_000_000_000
 FORMATS = (".jsonl", ".csv", ".safetensors")
 SHOWN = 5
@@ -38,9 +40,9 @@ def check_evaluate(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[Para
         given = params.get(name)
         clean[name] = given.strip() if isinstance(given, str) else ""
         if not clean[name]:
+            told = f"{name} is missing: give" if given is None else f"{name} must be, and not {shown(given)},"
             code = "required" if given is None else "not_a_name"
-            message = f"{name} must be the id or name of one artifact, {_is(given)}"
-            errors.append(ParamError(f"params.{name}", code, message))
+            errors.append(ParamError(f"params.{name}", code, f"{told} the id or name of a {_WORDS[name]}"))
     for read in (_metrics, _counts, _file, _architecture):
         more, wrong = read(params)
         clean |= more
@@ -147,10 +149,6 @@ def format_faults(path: str, task: str, dataset: str) -> list[ParamError]:
     return []
 
 
-def _is(value: Any) -> str:
-    return "and is missing" if value is None else f"not {shown(value)}"
-
-
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{', '.join(name[:100] for name in names[:SHOWN])}{more}"
@@ -217,6 +215,9 @@ def _file(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[ParamError]]:
     given = params.get("file")
     if given is None:
         return {}, []
+    if isinstance(given, str) and (size := len(given.encode("utf-8", "replace"))) > MAX_FILE:
+        message = f"file has {size} bytes, at most {MAX_FILE} are taken: give the file a shorter name"
+        return {"file": given}, [ParamError("params.file", "too_long", message, MAX_FILE)]
     if not isinstance(given, str) or not given.lower().endswith(FORMATS):
         message = f"file must name a file of the data set that ends in {', '.join(FORMATS)}, not {shown(given)}"
         return {"file": given}, [ParamError("params.file", "unsupported_format", message, list(FORMATS))]

@@ -53,6 +53,12 @@ def artifacts(request: HttpRequest, actor: Actor) -> HttpResponse:
     return render(request, "artifacts.html", context, status=400 if wrong else 200)
 
 
+CALLED = {
+    "model": "A model", "checkpoint": "A checkpoint", "dataset": "A data set", "eval": "An evaluation",
+    "output": "An output", "log": "A log",
+}  # fmt: skip
+
+
 @signed_in
 def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpResponse:
     """Its files with their sha256, what it was made from and what was made from it."""
@@ -66,7 +72,7 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
         "parents": [{**known[e["parent"]], "role": e["role"]} for e in family["edges"] if e["child"] == shown["id"]],
         "children": [{**known[e["child"]], "role": e["role"]} for e in family["edges"] if e["parent"] == shown["id"]],
     }
-    made = f"A {shown['kind']} of {size(shown['size'])} in {amount(len(shown['files']), 'file')}"
+    made = f"{CALLED.get(shown['kind'], 'Files')} of {size(shown['size'])} in {amount(len(shown['files']), 'file')}"
     sentence = (
         f"{made}, made from {amount(len(links['parents']), 'parent')}." if links["parents"] else f"{made}, uploaded."
     )

@@ -60,6 +60,12 @@ def empty(*, project: str, preset: str) -> Values:
     return Values({"queue": "eval", "priority": "Normal", "max_duration": "1h", "project": project, **chosen})
 
 
+def about(values: Values, address: Mapping[str, str]) -> Values:
+    """The form with the model or the data set chosen from whose page one came."""
+    chosen = {name: address[name] for name in ("model", "dataset") if address.get(name)}
+    return replace(values, texts={**values.texts, **chosen})
+
+
 def posted(form: QueryDict) -> Values:
     """The form as it was sent."""
     return Values(

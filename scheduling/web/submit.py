@@ -124,6 +124,8 @@ def _first(request: HttpRequest, actor: Actor, kind: str) -> HttpResponse:
     if body is None:
         project = next(iter(actor.projects), "")
         values = form.empty(project=project, preset=request.GET.get("preset", ""))
+        if kind == evaluate_form.KIND:
+            values = evaluate_form.about(values, request.GET)
         return _form(request, actor, values, kind, in_place.InPlace())
     if body.get("kind") != kind and body.get("kind") in ADDRESSES:
         return redirect(f"{reverse(ADDRESSES[str(body['kind'])])}?{request.GET.urlencode()}")

@@ -1,4 +1,4 @@
-"""Agent, keeper's agent by SIGSTOP, scheduler, web and broker: each is lost once in the middle of a job of each kind."""
+"""Agent, keeper's agent by SIGSTOP, scheduler, web and broker: each is lost once in the middle of a job of a kind."""
 
 from __future__ import annotations
 

@@ -77,6 +77,12 @@ def test_the_other_forms_lead_to_it(world, path):
     assert '<a href="/jobs/new/evaluate/" >Evaluate a model</a>' in text(browser().get(path))
 
 
+def test_from_the_page_of_a_model_or_a_data_set_it_is_chosen(world):
+    for name, reference in (("model", "net"), ("dataset", "tests")):
+        page = text(browser().get(f"{FORM}?{name}={reference}"))
+        assert re.findall(r'<option value="[0-9a-f-]{36}" selected>(\w+)', page) == [reference]
+
+
 def test_without_a_data_set_the_form_says_how_one_comes_to_be(lab):
     assert "There is no data set in your projects yet." in text(browser().get(FORM))
 
@@ -88,11 +94,11 @@ def test_a_preset_fills_it(world):
 @pytest.mark.parametrize(
     ("field", "changed", "words"),
     [
-        ("model", {"model": ""}, "Model must be the id or name of one artifact, and is missing"),
+        ("model", {"model": ""}, "Model is missing: give the id or name of a model"),
         ("model", {"model": "nett"}, "there is no artifact 'nett' in your projects (did you mean 'net'?)"),
         ("model", {"model": "tests"}, "'tests' is a dataset, not a model"),
         ("model", {"model": "a"}, "config.json of 'a': model_type is missing"),
-        ("dataset", {"dataset": ""}, "Data set must be the id or name of one artifact, and is missing"),
+        ("dataset", {"dataset": ""}, "Data set is missing: give the id or name of a data set"),
         ("dataset", {"dataset": "a"}, "'a' is a model, not a dataset"),
         ("metrics", {"metrics": ["perplexity"]}, "perplexity can't be told of the architecture mlp"),
         ("metrics", {"metrics": ["acuracy"]}, "there is no metric 'acuracy' (did you mean 'accuracy'?)"),

@@ -270,3 +270,20 @@ def test_an_artifacts_page_shows_no_python():
     assert "<dt>recipe, strategy</dt><dd>slerp</dd>" in html
     assert "{&#x27;" not in html
     assert "None" not in html
+
+
+@pytest.mark.parametrize(
+    ("kind", "called", "next_step"),
+    [
+        ("model", "A model of", "evaluate it"),
+        ("dataset", "A data set of", "Evaluate a model with it"),
+        ("eval", "An evaluation of", None),
+        ("output", "An output of", None),
+    ],
+)
+def test_an_artifacts_page_says_what_it_is_and_what_may_be_made_of_it(kind, called, next_step):
+    who = b.people()
+    made = b.artifact(who["alice"], "thing", {"x.jsonl": b"1"}, kind=kind)
+    html = text(browser().get(f"/artifacts/{made}/"))
+    assert f'<p class="lead">{called}' in html
+    assert ("/jobs/new/evaluate/" in html, next_step is None or next_step in html) == (next_step is not None, True)

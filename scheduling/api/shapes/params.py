@@ -16,7 +16,7 @@ from workers.command_params import (
     MAX_WORDS,
     SIGNALS,
 )
-from workers.evaluate_params import BATCH, FORMATS, MAX_BATCH, MAX_SAMPLES, METRICS, OF_TASK
+from workers.evaluate_params import BATCH, FORMATS, MAX_BATCH, MAX_FILE, MAX_SAMPLES, METRICS, OF_TASK
 from workers.merge_params import MIN_SHARD_BYTES
 from workers.merge_settings import MAX_FILTER, MAX_FILTERS, MAX_POINTS
 from workers.merge_strategies import GRANULARITIES, MAX_MODELS, RESCALES, STRATEGIES
@@ -153,7 +153,8 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         },
         "batch_size": _whole("Samples at a time.", 1, MAX_BATCH, default=BATCH),
         "limit": _whole("Only the first so many samples.", 1, MAX_SAMPLES),
-        "file": _text(f"Which file of the data set is read, where it has several that end in {', '.join(FORMATS)}."),
+        "file": _text(f"Which file of the data set is read, where it has several that end in {', '.join(FORMATS)}.",
+                      maxLength=MAX_FILE),
         "architecture": {
             "type": "object", "required": [NAMES_IT],
             "properties": {NAMES_IT: {"type": "string", "enum": list(FAMILIES)},

@@ -49,9 +49,9 @@ def test_all_that_can_be_said_is_kept() -> None:
 @pytest.mark.parametrize(
     ("changed", "field", "code", "words"),
     [
-        ({"model": None}, "params.model", "required", "model must be the id or name of one artifact, and is missing"),
-        ({"model": ["a"]}, "params.model", "not_a_name", 'one artifact, not ["a"]'),
-        ({"dataset": " "}, "params.dataset", "not_a_name", "dataset must be the id or name of one artifact, not ' '"),
+        ({"model": None}, "params.model", "required", "model is missing: give the id or name of a model"),
+        ({"model": ["a"]}, "params.model", "not_a_name", 'model must be, and not ["a"], the id or name of a model'),
+        ({"dataset": " "}, "params.dataset", "not_a_name", "must be, and not ' ', the id or name of a data set"),
         ({"metric": 1}, "params.metric", "unknown_field", "has no parameter 'metric' (did you mean 'metrics'?)"),
         ({"metrics": "accuracy"}, "params.metrics", "not_a_list", "metrics must be a list of some of accuracy, loss, "
          "perplexity, bits_per_byte, not 'accuracy'; without it all are told"),
@@ -69,6 +69,8 @@ def test_all_that_can_be_said_is_kept() -> None:
         ({"limit": 1.5}, "params.limit", "out_of_range", "not 1.5"),
         ({"file": "x.parquet"}, "params.file", "unsupported_format",
          "file must name a file of the data set that ends in .jsonl, .csv, .safetensors, not 'x.parquet'"),
+        ({"file": "é" * 126 + ".csv"}, "params.file", "too_long",
+         "file has 256 bytes, at most 255 are taken: give the file a shorter name"),
         ({"file": 3}, "params.file", "unsupported_format", "not 3"),
         ({"architecture": "mlp"}, "params.architecture", "not_an_object", "an object with a model_type, not 'mlp'"),
         ({"architecture": {}}, "params.architecture.model_type", "required", "model_type is missing: say which "

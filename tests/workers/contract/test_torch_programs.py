@@ -1,4 +1,4 @@
-"""What needs torch: DataLoader workers, two ranks, a merge. In one group, since each import costs seconds."""
+"""What needs torch: DataLoader workers, ranks, a merge, an evaluation. In one group, since each import costs seconds."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.workers.agent.waiting import until
 from tests.workers.contract import programs
 from tests.workers.contract.house import House, house
 from tests.workers.engines.builders import random_model
+from tests.workers.engines.evaluations import DECODER, family_model, json_lines, texts
 from workers import emep_job
 from workers.protocol import Timings
 
@@ -77,32 +78,45 @@ def test_two_agents_start_their_parts_together_and_the_ranks_add_up_over_gloo(tm
         assert [len(at.server.got("progress")) for at in (first, second)] == [1, 0]
 
 
-def test_a_merge_that_is_preempted_and_resumed_writes_the_undisturbed_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def _merge(at: House, tmp_path: Path, **launch: Any) -> str:
+    """A merge of two small models, by the launch document the server would send."""
+    inputs = [_input(at, f"model-{i}", random_model(tmp_path / f"model-{i}", i)) for i in range(2)]
+    params = {"strategy": "slerp", "models": ["art-model-0", "art-model-1"], "t": 0.3, "seed": 7}
+    return at.grant(params, kind="merge", inputs=inputs, **launch)
+
+
+def _evaluation(at: House, tmp_path: Path, **launch: Any) -> str:
+    """An evaluation of a small language model in eight batches."""
+    json_lines(tmp_path / "dataset" / "test.jsonl", texts(30))
+    inputs = [_input(at, "model", family_model(tmp_path / "model", DECODER)),
+              _input(at, "dataset", tmp_path / "dataset")]  # fmt: skip
+    params = {"model": "art-model", "dataset": "art-dataset", "batch_size": 4}
+    return at.grant(params, kind="evaluate", inputs=inputs, **launch)
+
+
+def _input(at: House, name: str, source: Path) -> dict[str, Any]:
+    """The directory as an artifact that the node may fetch, under this name."""
+    files = []
+    for path in sorted(p for p in source.rglob("*") if p.is_file()):
+        content, below = path.read_bytes(), path.relative_to(source).as_posix()
+        at.server.inputs[(f"art-{name}", below)] = content
+        files.append({"path": below, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
+    return {"artifact": f"art-{name}", "as": name, "name": name, "files": files}
+
+
+@pytest.mark.parametrize("start", [_merge, _evaluation], ids=["merge", "evaluate"])
+def test_a_job_that_is_preempted_and_resumed_writes_the_undisturbed_bytes(
+    start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMEP_MERGE_THROTTLE_S", "0.2")
+    monkeypatch.setenv("EMEP_EVALUATE_THROTTLE_S", "0.2")
     with house(tmp_path, PATIENT) as at:
-        undisturbed, disturbed = (_merge(at, tmp_path) for _ in range(2))
+        undisturbed, disturbed = (start(at, tmp_path) for _ in range(2))
         at.progressed(disturbed)
         stopped = at.preempt(disturbed)
         assert (stopped["outcome"], stopped["detail"]) == ("PREEMPTED", "confirmed")
         assert "experiment.json" in at.checkpoint(stopped)
-        again = _merge(at, tmp_path, resume=at.resume(stopped))
+        again = start(at, tmp_path, resume=at.resume(stopped))
         assert at.output(at.end(again)) == at.output(at.end(undisturbed))
         until(lambda: "resume:" in at.log(again), "the word of the resume")
-
-
-def _merge(at: House, tmp_path: Path, **launch: Any) -> str:
-    """A merge of two small models, by the launch document the server would send."""
-    inputs = []
-    for i in range(2):
-        source = random_model(tmp_path / f"model-{i}", i)
-        files = []
-        for path in sorted(p for p in source.rglob("*") if p.is_file()):
-            content = path.read_bytes()
-            name = path.relative_to(source).as_posix()
-            at.server.inputs[(f"art-{i}", name)] = content
-            files.append({"path": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
-        inputs.append({"artifact": f"art-{i}", "as": f"model-{i}", "name": f"model-{i}", "files": files})
-    params = {"strategy": "slerp", "models": ["art-0", "art-1"], "t": 0.3, "seed": 7}
-    return at.grant(params, kind="merge", inputs=inputs, **launch)
+        assert "resume: 0 of" not in at.log(again)
