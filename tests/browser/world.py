@@ -47,6 +47,12 @@ def everything():
     told(done, "logs", offset=0, text="merged fc.weight\n")
     made = b.output(done, now=now())
     b.finished(done, artifacts=[made], now=now())
+    model, data = b.mlp(alice, "net", sizes=(4, 3)), b.dataset(alice, "tests")
+    b.submitted(alice, b.evaluate_body(model, data, name="judged"), now=now())
+    judged = started()
+    for name, value in (("accuracy", 0.8234), ("not_finite", 2.0)):
+        told(judged, "metric", name=name, step=538, value=value)
+    b.finished(judged, artifacts=[], now=now())
     submitted("broken")
     broken = started()
     b.finished(broken, "FAILED", exit_code=1, error="CUDA error: device-side assert", now=now())
@@ -60,7 +66,7 @@ def everything():
     held = submitted("held")
     jobs.hold(held, alice, now())
     refused = jobs.submit({**b.merge_body(models), "gpu_count": 99, "name": "refused"}, alice, now())
-    pages = {"done": done.job, "broken": broken.job, "running": running.job, "waiting": waiting[-1], "held": held,
-             "refused": refused.job_id}  # fmt: skip
+    pages = {"done": done.job, "judged": judged.job, "broken": broken.job, "running": running.job,
+             "waiting": waiting[-1], "held": held, "refused": refused.job_id}  # fmt: skip
     change = f"/jobs/new/?from={held}&replaces={held}"
     return {**{k: f"/jobs/{v}/" for k, v in pages.items()}, "artifact": f"/artifacts/{made}/", "change": change}

@@ -1,4 +1,4 @@
-"""What needs torch: DataLoader workers, ranks, a merge, an evaluation. In one group, since each import costs seconds."""
+"""What needs torch: DataLoader workers, ranks, merges, evaluations. In one group, since each import costs seconds."""
 
 from __future__ import annotations
 

@@ -119,9 +119,11 @@ def test_the_artifact_event_carries_recipe_version_device_parents_and_metrics(tm
     assert list(measured(job)["metrics"]) == ["loss"]
 
 
-def test_an_architecture_of_many_characters_leaves_an_event_that_can_be_read(tmp_path: Path) -> None:
+def test_an_architecture_of_many_characters_and_a_long_name_leave_an_event_that_can_be_read(tmp_path: Path) -> None:
     many = {**DECODER, "characters": "abcd ö" + "".join(map(chr, range(0x4E00, 0x6E00)))}
-    job = evaluate_job(tmp_path, {"architecture": many}, config=many)
+    long = "é" * 62 + "\U0001f600" * 31 + ".jsonl"
+    job = evaluate_job(tmp_path, {"architecture": many, "file": long}, config=many)
+    (tmp_path / "inputs" / "dataset" / "test.jsonl").rename(tmp_path / "inputs" / "dataset" / long)
     assert job.run() == 0
     assert max(map(len, (tmp_path / "events").read_bytes().splitlines())) < MAX_EVENT_LINE
 
