@@ -218,23 +218,23 @@ def _numbers_right(numbers: Any, features: int, place: str, faults: _Faults) -> 
     if len(numbers) != features:
         faults.add("wrong_length", place, f"input has {len(numbers)} numbers, the model reads {features}")
         return False
-    wrong = next((each for each in numbers if not _is_number(each)), None)
-    if wrong is not None or None in numbers:
-        faults.add("not_a_number", place, f"input holds {shown(wrong)}, which is no number")
+    if not _NUMBERS.issuperset(map(type, numbers)):
+        odd = next(each for each in numbers if type(each) not in _NUMBERS)
+        faults.add("not_a_number", place, f"input holds {shown(odd)}, which is no number")
         return False
-    odd = next((each for each in numbers if not _finite(each)), None)
-    if odd is not None:
+    if not _finite(numbers):
+        odd = next(each for each in numbers if not _finite([each]))
         faults.add("not_finite", place, f"input holds {shown(odd)}: every number must be finite")
-    return odd is None
+        return False
+    return True
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+_NUMBERS = frozenset({int, float})
 
 
-def _finite(value: float) -> bool:
+def _finite(numbers: Sequence[float]) -> bool:
     try:
-        return math.isfinite(value)
+        return all(map(math.isfinite, numbers))
     except OverflowError:
         return False
 
