@@ -127,6 +127,8 @@ def data_file(paths: Iterable[str], named: str | None, dataset: str) -> tuple[st
     if named is not None:
         if named in files:
             return named, []
+        if not isinstance(named, str) or not named.lower().endswith(FORMATS):
+            return None, []  # it was told with the other parameters
         hint = nearest(named, files)
         message = f"{shown(dataset)} has no file {shown(named)}{hint}; its files are {_some(files)}"
         return None, [ParamError("params.file", "no_such_file", message, files[:SHOWN])]

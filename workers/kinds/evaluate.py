@@ -92,9 +92,22 @@ def _run(context: JobContext) -> int:
     if context.resuming:
         context.log(f"resume: {kept} of {_counted(len(subject.samples))} verified and kept")
     pace = _Pace(context, results, len(subject.samples))
-    complete = evaluate(
-        evaluation, results, on_batch=pace.on_batch, should_stop=context.stop.requested, must_stop=context.stop.overdue
-    )
+    try:
+        complete = evaluate(
+            evaluation, results, on_batch=pace.on_batch, should_stop=context.stop.requested,
+            must_stop=context.stop.overdue,
+        )  # fmt: skip
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        pace.save()
+        raise EngineRefusal(
+            "out_of_memory",
+            f"{evaluation.batch_size} samples at a time don't fit into memory ({str(error)[:200]}): lower batch_size,"
+            " or ask for GPUs with more memory",
+            {"field": "params.batch_size", "limit": evaluation.batch_size},
+        ) from error
+    except Exception:
+        pace.save()  # what is done is there for a retry
+        raise
     if not complete:
         pace.save()
         context.log(f"checkpoint: {len(results)} of {_counted(len(subject.samples))}")

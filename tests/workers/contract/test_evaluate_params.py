@@ -215,6 +215,8 @@ def test_a_hundred_tensors_of_another_shape_are_told_by_five_and_their_number() 
         (["a.jsonl", "b.csv"], None, None, "'d' has a.jsonl, b.csv: say with file which is read"),
         (["test.jsonl"], "tset.jsonl", None,
          "'d' has no file 'tset.jsonl' (did you mean 'test.jsonl'?); its files are test.jsonl"),
+        (["test.jsonl"], "x.parquet", None, ""),
+        (["test.jsonl"], 3, None, ""),
         (["x.parquet"], None, None,
          "'d' has no file that ends in .jsonl, .csv, .safetensors: its files are x.parquet"),
     ],

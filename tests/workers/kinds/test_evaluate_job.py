@@ -16,6 +16,7 @@ from tests.workers.engines.builders import header_bytes
 from tests.workers.engines.evaluations import DECODER, MLP, family_model, json_lines, labelled, random_weights
 from tests.workers.kinds.builders import PARENTS, Job, evaluate_job
 from tests.workers.kinds.test_merge_job import asked_after
+from workers.engines.evaluating import Evaluation
 from workers.kinds import evaluate
 from workers.kinds.digits import accuracy, split, train_models, write_models, write_samples
 from workers.protocol import MAX_EVENT_LINE
@@ -198,6 +199,48 @@ def test_what_was_saved_on_the_way_is_gone_on_from_after_a_kill(tmp_path: Path, 
     out = capsys.readouterr().out
     assert "resume: 8 of 10 samples verified and kept" in out
     assert "evaluate 10/10" in out
+
+
+def broken_at(monkeypatch, number: int, error: BaseException) -> None:
+    """The batch of that number raises this."""
+    plain = Evaluation.rows
+
+    def rows(self, batch, module, must_stop=lambda: False):
+        if batch == number:
+            raise error
+        return plain(self, batch, module, must_stop)
+
+    monkeypatch.setattr(Evaluation, "rows", rows)
+
+
+def test_an_exception_in_a_batch_ends_the_job_and_a_retry_goes_on_before_it(tmp_path: Path, capsys) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    undisturbed = evaluate_job(tmp_path / "b")
+    undisturbed.run()
+    job = evaluate_job(tmp_path / "a")
+    with pytest.MonkeyPatch.context() as patch:
+        broken_at(patch, 2, RuntimeError("device-side assert"))
+        with pytest.raises(RuntimeError, match="device-side assert"):
+            job.run()
+    assert [(e["type"], e["step"]) for e in job.events][-1] == ("checkpoint", 8)
+    again = job.next_attempt()
+    capsys.readouterr()
+    assert (again.run(), again.made) == (0, undisturbed.made)
+    assert "resume: 8 of 10 samples" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("no room")])
+def test_a_batch_that_does_not_fit_into_memory_says_what_to_lower(error, tmp_path: Path, monkeypatch, capsys) -> None:
+    job = evaluate_job(tmp_path)
+    broken_at(monkeypatch, 1, error)
+    code, event, _ = refused(job, capsys)
+    assert (code, event["type"], event["code"]) == (2, "error", "out_of_memory")
+    assert event["message"] == (
+        f"4 samples at a time don't fit into memory ({error}): lower batch_size, or ask for GPUs with more memory"
+    )
+    assert event["details"] == {"field": "params.batch_size", "limit": 4}
+    assert [e["step"] for e in job.events if e["type"] == "checkpoint"] == [4]
 
 
 @pytest.mark.parametrize("changed", [{"batch_size": 5}, {"limit": 9}, {"metrics": ["loss"]}])
