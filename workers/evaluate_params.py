@@ -94,15 +94,15 @@ def fit_faults(
     missing, more = [n for n in wanted if n not in tensors], sorted(n for n in tensors if n not in wanted)
     if missing:
         hint = nearest(missing[0], more)
-        message = f"{told} lacks {_some(missing)}, which the architecture {family.name} has{hint}"
+        message = f"{told} lacks {_some(missing)}, which the architecture {family.name} has{hint}: {_FITS}"
         errors.append(ParamError("params.model", "missing_tensor", message, missing[:SHOWN]))
     if more:
-        message = f"{told} has {_some(more)}, which the architecture {family.name} has not"
+        message = f"{told} has {_some(more)}, which the architecture {family.name} has not: {_FITS}"
         errors.append(ParamError("params.model", "unknown_tensor", message, more[:SHOWN]))
     unequal = [n for n in wanted if n in tensors and tuple(tensors[n][1]) != wanted[n]]
     errors += [
         ParamError("params.model", "shape_mismatch", f"tensor {n!r} is {_shape(tensors[n][1])} in {told} and "
-                   f"{_shape(wanted[n])} by its architecture", n)
+                   f"{_shape(wanted[n])} by its architecture: {_FITS}", n)
         for n in unequal[:SHOWN]
     ]  # fmt: skip
     if len(unequal) > SHOWN:
@@ -117,6 +117,7 @@ def fit_faults(
     return errors
 
 
+_FITS = "give a model that fits, or say with architecture what it is"
 _FLOATS = ("F16", "BF16", "F32", "F64")
 
 

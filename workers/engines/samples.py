@@ -151,13 +151,17 @@ def _csv_lines(path: Path, columns: Sequence[str], faults: _Faults) -> Iterator[
                 if not row:
                     faults.add("empty_line", place, "it is empty: remove it, each line is one sample")
                 elif len(row) != len(header):
-                    faults.add("wrong_length", place, f"it has {len(row)} values and the header {len(header)}")
+                    faults.add(
+                        "wrong_length",
+                        place,
+                        f"it has {len(row)} values and the header {len(header)}: write one a column",
+                    )
                 else:
                     yield place, _named(dict(zip(header, row, strict=True)), columns)
     except UnicodeDecodeError as error:
         faults.add("not_utf8", "", f"byte {error.start} of it is no UTF-8: save it as UTF-8")
     except csv.Error as error:
-        faults.add("bad_csv", f"line {reader.line_num}", f"it is no CSV ({error})")
+        faults.add("bad_csv", f"line {reader.line_num}", f"it is no CSV ({error}): write it so, with a header")
 
 
 def _header_fits(header: Sequence[str], columns: Sequence[str], faults: _Faults) -> bool:
@@ -166,7 +170,7 @@ def _header_fits(header: Sequence[str], columns: Sequence[str], faults: _Faults)
     missing = [c for c in wanted if c not in header]
     more = [name for name in header if name not in columns] if INPUT not in columns else []
     if twice:
-        faults.add("unknown_column", "line 1", f"the header names {', '.join(map(shown, twice[:5]))} twice")
+        faults.add("unknown_column", "line 1", f"the header names {', '.join(map(shown, twice[:5]))} twice: once each")
     if missing:
         told = f"the header has no {' and no '.join(missing)}: the first line names the columns"
         faults.add("missing_column", "line 1", told)
@@ -216,7 +220,7 @@ def _numbers_right(numbers: Any, features: int, place: str, faults: _Faults) -> 
         faults.add("not_numbers", place, f"input must be a list of {features} numbers, not {shown(numbers)}")
         return False
     if len(numbers) != features:
-        faults.add("wrong_length", place, f"input has {len(numbers)} numbers, the model reads {features}")
+        faults.add("wrong_length", place, f"input has {len(numbers)} numbers, the model reads {features}: give as many")
         return False
     if not _NUMBERS.issuperset(map(type, numbers)):
         odd = next(each for each in numbers if type(each) not in _NUMBERS)

@@ -19,6 +19,7 @@ from workers.evaluate_params import (
 )
 from workers.model_families import CLASSIFY, FAMILIES, LANGUAGE, MAX_LAYERS, architecture
 
+FITS = "give a model that fits, or say with architecture what it is"
 RIGHT = {"model": "m", "dataset": "d"}
 
 
@@ -170,10 +171,10 @@ def test_a_model_that_does_not_say_what_it_is_is_refused(config, field, code, wo
 @pytest.mark.parametrize(
     ("changed", "code", "words"),
     [
-        ({"_2__bias": None}, "missing_tensor", "'m' lacks 2.bias, which the architecture mlp has"),
-        ({"extra": ("F32", [1])}, "unknown_tensor", "'m' has extra, which the architecture mlp has not"),
+        ({"_2__bias": None}, "missing_tensor", f"'m' lacks 2.bias, which the architecture mlp has: {FITS}"),
+        ({"extra": ("F32", [1])}, "unknown_tensor", f"'m' has extra, which the architecture mlp has not: {FITS}"),
         ({"_0__weight": ("F32", [7, 6])}, "shape_mismatch",
-         "tensor '0.weight' is 7 x 6 in 'm' and 7 x 5 by its architecture"),
+         f"tensor '0.weight' is 7 x 6 in 'm' and 7 x 5 by its architecture: {FITS}"),
         ({"_0__bias": ("I64", [7])}, "unsupported_dtype",
          "'m' has no floats in 0.bias (I64): give the model with 16, 32 or 64 bit floats"),
     ],
@@ -196,7 +197,7 @@ def test_all_that_does_not_fit_is_told_together_and_what_is_many_is_counted() ->
     assert found[0].message == (
         "perplexity can't be told of the architecture mlp: models that tell classes apart have accuracy, loss"
     )
-    assert found[2].message.endswith("layers.0.norm1.bias and 24 more, which the architecture mlp has not")
+    assert found[2].message.endswith("layers.0.norm1.bias and 24 more, which the architecture mlp has not: " + FITS)
 
 
 def test_a_hundred_tensors_of_another_shape_are_told_by_five_and_their_number() -> None:
