@@ -195,7 +195,7 @@ class _Line:
     def _give(self, number: int, rows: list[Row]) -> None:
         with self._moved:
             self._ready[number] = rows
-            while not self._over and self._due in self._ready:
+            while self._due in self._ready:
                 self._results.append(self._ready.pop(self._due))
                 self._due += 1
                 self._on_batch()

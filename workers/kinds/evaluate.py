@@ -35,7 +35,7 @@ from workers.evaluate_params import (
     format_faults,
 )
 from workers.kinds.context import DONE, REFUSED, JobContext, JobInput
-from workers.kinds.devices import prepare_devices
+from workers.kinds.devices import prepare_devices, sharing
 from workers.model_families import Family
 from workers.param_errors import ParamError
 
@@ -77,7 +77,8 @@ class _Subject:
 
 
 def _run(context: JobContext) -> int:
-    devices, why = prepare_devices(context.gpu_count)
+    found, why = prepare_devices(context.gpu_count)
+    devices = sharing(found, context.gpu_count)
     context.log(why)
     context.log(f"load: {', '.join(f'{i.name} {i.title} ({i.artifact})' for i in context.inputs)}")
     subject = _Opening(context).subject(devices)

@@ -64,7 +64,7 @@ def test_sigterm_in_the_middle_saves_exits_85_and_the_next_attempt_writes_the_un
 
 
 def test_the_checkpoint_of_a_merge_says_how_far_it_is(tmp_path: Path) -> None:
-    job = merge_job(tmp_path, **SLOW)
+    job = merge_job(tmp_path, **SLOW, EMEP_GPU_COUNT="1")
     process = caught_in_the_middle(job, 1)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
