@@ -5,17 +5,25 @@ Installed counts, busy or free, healthy or not: health comes back, and a job sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from scheduling.core.counts import MAX_GPUS, Counts
+from scheduling.core.counts import MAX_GPUS, NAMES, Counts
 from scheduling.core.feasibility import could_hold
 from scheduling.core.largest import Rooms, Split, rooms_for
 from scheduling.core.limits import as_it_lies, counted, rule_error
 from scheduling.core.pool import Pool
+from scheduling.core.refusal_words import (
+    ask_for,
+    code_of,
+    count_message,
+    instead_of,
+    memory_word,
+    nodes_message,
+    nothing_there,
+)
 from scheduling.core.resources import PLACES, FieldError, ResourceRequest
-from scheduling.core.units import gb
-from scheduling.core.words import gpus_in_words, nodes_in_words
+from scheduling.core.words import gpus_in_words
 
 ONE_NODE_ONLY = "a job of this kind lies on one node"
 
@@ -50,7 +58,7 @@ def judge(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bo
 
     partners = tuple(_partner_errors(wanted, pool))
     split = _split(wanted, counts, pool, over_nodes=over_nodes)
-    mismatch = _mismatch(counts, split) if counts.disagree and split else ()
+    mismatch = _mismatch(alone, counts, split, pool, over_nodes=over_nodes) if counts.disagree and split else ()
     if split is not None and holds(wanted):
         found = (*mismatch, *partners)
         return Verdict(None if found else _with(wanted, split), found)
@@ -59,15 +67,23 @@ def judge(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bo
     too_large = _count_errors(asked, counts, pool, over_nodes=over_nodes, whole=whole)
     refused = [*(too_large or mismatch), *partners]
     if asked.nvlink_exclusive != wanted.nvlink_exclusive:
-        refused.append(_no_whole_group())
+        refused.append(no_whole_group())
     if asked.affinity != wanted.affinity:
         less = asked.gpu_memory_min_mib != wanted.gpu_memory_min_mib
         refused.append(rule_error(wanted, pool, apart=less))
     elif wanted.required_terms and not too_large and not holds(asked):
-        most = rooms_at_door(pool, asked, over_nodes=over_nodes).most()
-        there = f"; at most {gpus_in_words(most)} would be placed there" if most else ""
-        refused.append(rule_error(asked, pool, most=there))
+        refused.append(rule_error(asked, pool))
     return Verdict(None, tuple(refused))
+
+
+def largest_there(wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool) -> dict[str, int]:
+    """The numbers that must change for the counts to be held where the required rules and the memory are, each with the
+    largest that goes with the others; one is 0 where nothing is there."""
+    lies, asked = as_it_lies(wanted, counts, over_nodes=over_nodes), counts.asked
+    if asked is None:
+        return {"gpu_count": rooms_at_door(pool, lies, over_nodes=over_nodes).most()}
+    whole = wanted.nvlink_exclusive and not lies.nvlink_exclusive
+    return _changes(counts, _fitting(lies, counts, asked, pool, over_nodes=over_nodes, whole=whole))
 
 
 def _held(wanted: ResourceRequest, split: Split | None, pool: Pool, *, over_nodes: bool) -> bool:
@@ -78,7 +94,8 @@ def _held(wanted: ResourceRequest, split: Split | None, pool: Pool, *, over_node
     return (over_nodes or not request.is_gang) and (not pool.nodes or could_hold(pool, request))
 
 
-def _no_whole_group() -> FieldError:
+def no_whole_group() -> FieldError:
+    """The refusal of a whole NVLink group where none lies on one node."""
     message = (
         "no NVLink group lies wholly on one node, so none can be taken whole; ask without nvlink_exclusive, or "
         "without nvlink_required where whole groups are the rule of the pool"
@@ -111,12 +128,25 @@ def _with(wanted: ResourceRequest, split: Split) -> ResourceRequest:
     )
 
 
-def _mismatch(counts: Counts, split: Split) -> tuple[FieldError, ...]:
+def _mismatch(
+    wanted: ResourceRequest, counts: Counts, split: Split, pool: Pool, *, over_nodes: bool
+) -> tuple[FieldError, ...]:
+    """The refusal of a count that the other numbers contradict, in the words of those that were sent. To leave another
+    out is told where the count alone would be held."""
     product = split.nodes * split.per_node
-    message = (
-        f"gpu_count must be node_count * gpus_per_node: {counts.gpus} is not {split.nodes} * {split.per_node} = "
-        f"{product}; give numbers that agree, or leave one of them out"
-    )
+    if counts.nodes is not None and counts.per_node is not None:
+        message = (
+            f"gpu_count must be node_count * gpus_per_node: {counts.gpus} is not {split.nodes} * {split.per_node} = "
+            f"{product}; give numbers that agree, or leave gpu_count out"
+        )
+    else:
+        freely = Counts(counts.gpus, None, None)
+        alone = _held(wanted, _split(wanted, freely, pool, over_nodes=over_nodes), pool, over_nodes=over_nodes)
+        by, number = ("node_count", counts.nodes) if counts.nodes else ("gpus_per_node", counts.per_node)
+        message = (
+            f"gpu_count must be a multiple of {by}, which is {number}: ask for {product} instead of {counts.gpus}"
+            f"{f', or leave {by} out' if alone else ''}"
+        )
     return (FieldError("gpu_count", "mismatch", message, product),)
 
 
@@ -125,29 +155,44 @@ def _count_errors(
 ) -> tuple[FieldError, ...]:
     """The refusals of counts that no place of this memory and topology could hold, whatever the required rules.
 
-    The limits are of where those rules hold, if they hold anywhere. ``whole``: on one node it would have a whole NVLink
-    group.
+    What is told instead is of where those rules hold, if they hold anywhere. ``whole``: on one node it would have a
+    whole NVLink group.
     """
     bare = replace(wanted, affinity=())
     rooms, asked = rooms_at_door(pool, bare, over_nodes=over_nodes), counts.asked
-    ruled = rooms_at_door(pool, wanted, over_nodes=over_nodes)
-    limits = ruled if ruled.scopes else rooms
-    if asked is None:
-        count = counts.gpus or 1
-        return (
-            () if rooms.split(count) is not None else (_too_many(wanted, count, pool, limits, over_nodes=over_nodes),)
-        )
-    if rooms.holds(asked.nodes, asked.per_node):
+    if asked is None and rooms.split(counts.gpus or 1) is not None:
         return ()
-    if not rooms.scopes and not counts.any_read:
-        return (FieldError("gpu_count", _code(wanted, several=False), _nothing(wanted), 0),)
+    if asked is not None and rooms.holds(asked.nodes, asked.per_node):
+        return ()
+    if asked is not None and not rooms.scopes and not counts.any_read:
+        return (FieldError("gpu_count", code_of(wanted, several=False), nothing_there(wanted), 0),)
+    there = wanted if rooms_at_door(pool, wanted, over_nodes=over_nodes).scopes else bare
+    if asked is None:
+        return (_too_many(there, counts.gpus or 1, pool, over_nodes=over_nodes),)
+    fits = _fitting(there, counts, asked, pool, over_nodes=over_nodes, whole=whole)
     if asked.nodes > 1 and not over_nodes:
-        return tuple(_on_one_node(wanted, counts, asked, limits.most_per_node(1) if pool.nodes else MAX_GPUS))
-    fits = limits.nearest(asked, keep_nodes=counts.per_node is None)
+        return tuple(_on_one_node(there, counts, fits))
+    return tuple(_changed(there, counts, asked, pool, fits))
+
+
+def _fitting(
+    wanted: ResourceRequest, counts: Counts, asked: Split, pool: Pool, *, over_nodes: bool, whole: bool
+) -> Split:
+    """The largest nodes in place of those that were asked for which the request could lie on."""
+    rooms = rooms_at_door(pool, wanted, over_nodes=over_nodes)
+    if asked.nodes > 1 and not over_nodes:
+        most = rooms.most_per_node(1) if pool.nodes else MAX_GPUS
+        return Split(1, min(most, counts.per_node or counts.gpus or 1))
+    fits = rooms.nearest(asked, keep_nodes=counts.per_node is None)
     if whole and fits.nodes == 1:
-        single = replace(wanted if ruled.scopes else bare, nvlink_exclusive=True)
-        fits = _whole_or_several(fits, limits, rooms_for(pool, single))
-    return tuple(_changed(wanted, counts, asked, pool, fits))
+        return _whole_or_several(fits, rooms, rooms_for(pool, replace(wanted, nvlink_exclusive=True)))
+    return fits
+
+
+def _changes(counts: Counts, fits: Split) -> dict[str, int]:
+    """The numbers that were sent and are others on the nodes that fit."""
+    numbers = zip(NAMES, counts.numbers, (fits.nodes * fits.per_node, fits.nodes, fits.per_node), strict=True)
+    return {name: limit for name, sent, limit in numbers if sent not in (None, limit)}
 
 
 def _whole_or_several(fits: Split, rooms: Rooms, alone: Rooms) -> Split:
@@ -159,29 +204,30 @@ def _whole_or_several(fits: Split, rooms: Rooms, alone: Rooms) -> Split:
     return Split(rooms.most_nodes(each) if each else 0, each)
 
 
-def _too_many(wanted: ResourceRequest, count: int, pool: Pool, rooms: Rooms, *, over_nodes: bool) -> FieldError:
-    """The refusal of a count whose nodes the scheduler was to choose."""
-    bare, most = replace(wanted, affinity=()), rooms.most()
-    if not over_nodes and rooms_for(pool, bare).split(count) is not None:
-        room = f"{gpus_in_words(count)}{_memory_word(wanted)}"
+def _too_many(there: ResourceRequest, count: int, pool: Pool, *, over_nodes: bool) -> FieldError:
+    """The refusal of a count whose nodes the scheduler was to choose, for which there is no room ``there``."""
+    rooms = rooms_at_door(pool, there, over_nodes=over_nodes)
+    most = rooms.most()
+    if not over_nodes and rooms_for(pool, there).split(count) is not None:
+        room = f"{gpus_in_words(count)}{memory_word(there)}"
         message = f"{ONE_NODE_ONLY}, and no node has room for {room}: ask for at most {most}"
         return FieldError("gpu_count", "one_node_only", message, most)
-    several = wanted.required_level == "rack" or rooms.most_nodes(1) > 1
-    instead = _instead(
-        bare, lambda changed: rooms_at_door(pool, changed, over_nodes=over_nodes).split(count) is not None
+    several = there.required_level == "rack" or rooms.most_nodes(1) > 1
+    instead = instead_of(
+        there, lambda changed: rooms_at_door(pool, changed, over_nodes=over_nodes).split(count) is not None
     )
-    told = _count_message(wanted, count, most, several=several) + (instead if most else "")
+    told = count_message(there, count, most, several=several) + (instead if most else "")
     if over_nodes and most:
-        told += _spread_out(bare, count, pool)
-    return FieldError("gpu_count", _code(wanted, several=several), told, most)
+        told += _spread_out(there, count, pool)
+    return FieldError("gpu_count", code_of(there, several=several), told, most)
 
 
-def _spread_out(bare: ResourceRequest, count: int, pool: Pool) -> str:
-    """Why a count is too many that the pool would hold spread out, as the end of a sentence; nothing where it is not,
+def _spread_out(there: ResourceRequest, count: int, pool: Pool) -> str:
+    """Why a count is too many that there is room for spread out, as the end of a sentence; nothing where there is none,
     or more is asked for of how they lie."""
-    if bare.allow_span or bare.nvlink_required or bare.required_level or bare.max_wait_for_level_s:
+    if there.allow_span or there.nvlink_required or there.required_level or there.max_wait_for_level_s:
         return ""
-    spread = rooms_for(pool, replace(bare, allow_span=True)).most()
+    spread = rooms_for(pool, replace(there, allow_span=True)).most()
     if spread < count:
         return ""
     return (
@@ -190,102 +236,24 @@ def _spread_out(bare: ResourceRequest, count: int, pool: Pool) -> str:
     )
 
 
-def _on_one_node(wanted: ResourceRequest, counts: Counts, asked: Split, most: int) -> Iterator[FieldError]:
+def _on_one_node(wanted: ResourceRequest, counts: Counts, fits: Split) -> Iterator[FieldError]:
     """The refusal of several nodes where only one is taken: the same GPUs on one, or as many as it has."""
-    per_node = min(most, counts.per_node or counts.gpus or 1)
-    numbers = {
-        "gpu_count": (counts.gpus, per_node),
-        "node_count": (counts.nodes, 1),
-        "gpus_per_node": (counts.per_node, per_node),
-    }
-    limits = {field: limit for field, (sent, limit) in numbers.items() if sent not in (None, limit)}
+    limits = _changes(counts, fits)
     for field, limit in limits.items():
-        if not most:
-            yield FieldError(field, _code(wanted, several=False), _nothing(wanted), 0)
+        if not fits.per_node:
+            yield FieldError(field, code_of(wanted, several=False), nothing_there(wanted), 0)
             continue
-        yield FieldError(field, "one_node_only", f"{ONE_NODE_ONLY}: {_ask_for(limits)}", limit)
+        yield FieldError(field, "one_node_only", f"{ONE_NODE_ONLY}: {ask_for(limits)}", limit)
 
 
-def _changed(wanted: ResourceRequest, counts: Counts, asked: Split, pool: Pool, fits: Split) -> Iterator[FieldError]:
-    """The refusals of the numbers that must change for the nodes that were asked for, to those that fit."""
-    instead = _instead(
-        replace(wanted, affinity=()), lambda changed: rooms_for(pool, changed).holds(asked.nodes, asked.per_node)
-    )
-    numbers = {
-        "node_count": (counts.nodes, fits.nodes, asked.nodes),
-        "gpus_per_node": (counts.per_node, fits.per_node, asked.per_node),
-        "gpu_count": (counts.gpus, fits.nodes * fits.per_node, counts.gpus),
-    }
-    limits = {field: limit for field, (sent, limit, value) in numbers.items() if sent is not None and limit != value}
+def _changed(there: ResourceRequest, counts: Counts, asked: Split, pool: Pool, fits: Split) -> Iterator[FieldError]:
+    """The refusals of the numbers that must change for the nodes that were asked for, to those that fit ``there``."""
+    instead = instead_of(there, lambda changed: rooms_for(pool, changed).holds(asked.nodes, asked.per_node))
+    limits = _changes(counts, fits)
     for field, limit in limits.items():
         several = asked.nodes > 1 and field != "gpus_per_node"
-        told = _message(wanted, asked, fits, limits) + (instead if fits.nodes and fits.per_node else "")
-        yield FieldError(field, _code(wanted, several=several), told, limit)
-
-
-def _ask_for(limits: Mapping[str, int]) -> str:
-    """What to ask for instead; of several numbers none helps without the others."""
-    told = " and ".join(f"{field} of at most {limit}" for field, limit in limits.items())
-    return f"ask for {told}{' together' if len(limits) > 1 else ''}"
-
-
-def _instead(wanted: ResourceRequest, holds: Callable[[ResourceRequest], bool]) -> str:
-    """What to leave out for the same counts to be held, as the end of a sentence; nothing where nothing helps."""
-    loose = {
-        "required_level": replace(wanted, required_level=None),
-        "nvlink_required": replace(wanted, nvlink_required=False, nvlink_exclusive=False),
-    }
-    names = [name for name, changed in loose.items() if changed != wanted and holds(changed)]
-    return "".join(f", or leave {name} out" for name in names)
-
-
-def _code(wanted: ResourceRequest, *, several: bool) -> str:
-    if wanted.nvlink_required or wanted.required_level == "nvlink_group":
-        return "no_nvlink_group"
-    return "no_capacity" if several or wanted.allow_span else "no_node"
-
-
-def _lacks(wanted: ResourceRequest, *, several: bool) -> str:
-    """Which boundary is too small, as the beginning of a sentence."""
-    if wanted.nvlink_required or wanted.required_level == "nvlink_group":
-        return "no NVLink group has"
-    if several or wanted.allow_span:
-        return "no rack has" if wanted.required_level == "rack" else "the pool doesn't have"
-    return "no node has"
-
-
-def _memory_word(wanted: ResourceRequest) -> str:
-    return f" with at least {gb(wanted.gpu_memory_min_mib)}" if wanted.gpu_memory_min_mib else ""
-
-
-def _nothing(wanted: ResourceRequest) -> str:
-    what = f"GPUs{_memory_word(wanted)}"
-    if wanted.nvlink_required:
-        whole = " that lies wholly on one node" if wanted.nvlink_exclusive else ""
-        return f"the pool has no NVLink group{whole} with {what}; ask without nvlink_required"
-    if wanted.required_level == "nvlink_group":
-        return f"the pool has no NVLink group with {what}; ask without required_level"
-    return f"the pool has no {what}"
-
-
-def _count_message(wanted: ResourceRequest, count: int, most: int, *, several: bool) -> str:
-    if not most:
-        return _nothing(wanted)
-    room = f"room for {gpus_in_words(count)}{_memory_word(wanted)}"
-    return f"{_lacks(wanted, several=several)} {room}: ask for at most {most}"
-
-
-def _message(wanted: ResourceRequest, asked: Split, fits: Split, limits: Mapping[str, int]) -> str:
-    if not fits.nodes or not fits.per_node:
-        return _nothing(wanted)
-    lacks, gpus = _lacks(wanted, several=asked.nodes > 1), f"{gpus_in_words(asked.per_node)}{_memory_word(wanted)}"
-    if asked.nodes == 1:
-        ask = f"ask for at most {fits.per_node}" if len(limits) == 1 else _ask_for(limits)
-        return f"{lacks} {gpus}; the largest has {fits.per_node}: {ask}"
-    return (
-        f"{lacks} {nodes_in_words(asked.nodes)} with {gpus} each; {fits.nodes} with {fits.per_node} would fit: "
-        f"{_ask_for(limits)}"
-    )
+        told = nodes_message(there, asked, fits, limits) + (instead if fits.nodes and fits.per_node else "")
+        yield FieldError(field, code_of(there, several=several), told, limit)
 
 
 def _partner_errors(wanted: ResourceRequest, pool: Pool) -> Iterator[FieldError]:

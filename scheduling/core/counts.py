@@ -41,9 +41,14 @@ class Counts:
         return None if self.nodes is None else Split(self.nodes, max(1, self.gpus // self.nodes))
 
     @property
+    def numbers(self) -> tuple[int | None, int | None, int | None]:
+        """The numbers of the fields of ``NAMES``, in that order."""
+        return self.gpus, self.nodes, self.per_node
+
+    @property
     def any_read(self) -> bool:
         """Whether there is any number at all."""
-        return bool(self.gpus or self.nodes or self.per_node)
+        return any(self.numbers)
 
     @property
     def disagree(self) -> bool:
@@ -63,8 +68,7 @@ class Counts:
     def at_most(self, limits: Mapping[str, Limit]) -> Counts:
         """The numbers with those limits in place of what was sent that are whole numbers of fields of ``NAMES``."""
         told = {name: limit for name, limit in limits.items() if name in NAMES and isinstance(limit, int) and limit}
-        sent = zip(NAMES, (self.gpus, self.nodes, self.per_node), strict=True)
-        gpus, nodes, per_node = (told.get(name) or number for name, number in sent)
+        gpus, nodes, per_node = (told.get(name) or sent for name, sent in zip(NAMES, self.numbers, strict=True))
         return Counts(gpus, nodes, per_node, tuple(name for name in self.unread if name not in told))
 
 

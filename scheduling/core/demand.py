@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.core.affinity import read_affinity
-from scheduling.core.capacity import ONE_NODE_ONLY, Verdict, judge, rooms_at_door
+from scheduling.core.capacity import ONE_NODE_ONLY, judge, no_whole_group, rooms_at_door
 from scheduling.core.counts import MAX_GPUS, Counts, Unbounded, largest_beside, read_counts, tell_unread
 from scheduling.core.fields import Fields, as_whole, nearest, shown
 from scheduling.core.largest import Rooms
-from scheduling.core.limits import as_it_lies, beside, memory_errors, most_memory, with_rules_apart
+from scheduling.core.limits import as_it_lies, beside, counted, memory_errors, most_memory, with_rules_apart
 from scheduling.core.neighbours import read_neighbours
+from scheduling.core.patience import read_patience, refuse_idle_patience
 from scheduling.core.policy import Policy, QueuePolicy
 from scheduling.core.pool import Pool
 from scheduling.core.resources import RUNGS, ResourceRequest
+from scheduling.core.rule_advice import with_advice
 from scheduling.core.units import TooMuch, as_memory, parse_duration, parse_memory
 
 
@@ -35,12 +37,14 @@ def read_resources(
     verdict = judge(wanted, counts, pool, over_nodes=over_nodes)
     for error in verdict.errors:
         fields.refuse(error.field, error.code, error.message, error.limit)
+    if exclusive and not wanted.nvlink_required:
+        _refuse_whole_group(fields, wanted, counts, pool, over_nodes=over_nodes)
     _tell_unread(fields, wanted, counts, pool, over_nodes=over_nodes, exclusive=exclusive)
     if memory is None:
         _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes)
-    fields.errors = with_rules_apart(fields.errors)
+    fields.errors = with_rules_apart(with_advice(fields.errors, wanted, counts, pool, over_nodes=over_nodes))
     if wanted.max_wait_for_level_s is not None:
-        _refuse_idle_patience(fields, wanted, verdict, counts, pool, over_nodes=over_nodes)
+        refuse_idle_patience(fields, wanted, verdict, counts, pool, over_nodes=over_nodes)
     if verdict.request is None or not counts.whole:
         return None
     return replace(verdict.request, nvlink_exclusive=exclusive)
@@ -69,7 +73,7 @@ def _wanted(
         max_duration_s=_duration(fields, policy, queue) or 1,
         affinity=read_affinity(fields),
         allow_span=_spread(fields, over_nodes=over_nodes),
-        max_wait_for_level_s=_patience(fields),
+        max_wait_for_level_s=read_patience(fields),
         near=near,
         apart=apart,
     )
@@ -106,7 +110,19 @@ def _exclusive(fields: Fields, nvlink: bool | None) -> bool:
     if exclusive and nvlink is False:
         message = "nvlink_exclusive takes a whole NVLink group, so nvlink_required must be true with it"
         fields.refuse("nvlink_exclusive", "needs_nvlink", message)
-    return bool(exclusive and nvlink)
+    return bool(exclusive) and nvlink is not False
+
+
+def _refuse_whole_group(
+    fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool
+) -> None:
+    """An error where nobody could have the whole group that was asked for, though ``nvlink_required`` can't be read:
+    with true there is none, and with false it is not to be asked for."""
+    needing = replace(wanted, nvlink_required=True, nvlink_exclusive=True)
+    alone = as_it_lies(needing, counts, over_nodes=over_nodes)
+    if pool.nodes and counted(alone, pool).nvlink_exclusive != alone.nvlink_exclusive:
+        error = no_whole_group()
+        fields.refuse(error.field, error.code, error.message, error.limit)
 
 
 def _spread(fields: Fields, *, over_nodes: bool) -> bool:
@@ -141,43 +157,6 @@ def _rung(fields: Fields) -> str | None:
     message = f"required_level must be {' or '.join(RUNGS)}, not {shown(value)}{nearest(value, RUNGS)}"
     fields.refuse("required_level", "unknown_level", message, RUNGS)
     return None
-
-
-def _patience(fields: Fields) -> int | None:
-    value = fields.value("max_wait_for_level")
-    if value is None:
-        return None
-    try:
-        return parse_duration(value, "max_wait_for_level")
-    except ValueError as error:
-        fields.refuse("max_wait_for_level", "bad_duration", f"{error} (not {shown(value)})")
-        return None
-
-
-def _refuse_idle_patience(
-    fields: Fields, wanted: ResourceRequest, verdict: Verdict, counts: Counts, pool: Pool, *, over_nodes: bool
-) -> None:
-    """An error where there is no better level than the one that the job has anyway, so that waiting changes nothing.
-
-    Of a job whose counts are refused that is told of the job with the limits in their place.
-    """
-    if any(error.field == "allow_span" for error in fields.errors):
-        return  # it contradicts that, which has been said
-    request, which = verdict.request, "this one"
-    if request is None or not counts.whole:
-        asked, told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)
-        request = judge(asked, told, pool, over_nodes=over_nodes).request
-        which = "one of the size that is accepted"
-    if request is None:
-        return
-    if not request.is_gang:
-        why = f"{which} lies on one node"
-    elif request.nvlink_required or request.required_level == "nvlink_group":
-        why = f"{which} lies in one NVLink group anyway"
-    else:
-        return
-    message = f"max_wait_for_level lets a job of several nodes hold out for a better level, and {why}: leave it out"
-    fields.refuse("max_wait_for_level", "no_effect", message)
 
 
 def _memory(fields: Fields, wanted: ResourceRequest, pool: Pool) -> int | None:

@@ -14,6 +14,7 @@ from scheduling.core.rules import spelled, strange_labels
 from scheduling.core.units import as_memory, gb
 
 RULES_REFUSED = ("affinity.required", "unsatisfiable_rule")  # field and code
+LOOSEN = "; loosen them"  # how their refusal ends
 WITHOUT_RULES = "; the limits that are told beside this are without them"
 
 
@@ -113,28 +114,16 @@ def memory_errors(memory: int, wanted: ResourceRequest, pool: Pool) -> tuple[Fie
     return (FieldError("gpu_memory_min", "no_such_memory", message, as_memory(largest)),)
 
 
-def rule_error(wanted: ResourceRequest, pool: Pool, *, most: str = "", apart: bool = False) -> FieldError:
-    """The refusal of required rules. ``most``: what would be placed where they hold, as a clause. ``apart``: a limit of
-    the memory is told beside it, for which the rules don't count."""
+def rule_error(wanted: ResourceRequest, pool: Pool, *, apart: bool = False) -> FieldError:
+    """The refusal of required rules. ``apart``: a limit of the memory is told beside it, for which the rules don't
+    count."""
     strange = strange_labels(pool, wanted.required_terms)
     if strange:
         message = f"the required rules hold nowhere: {strange}; mend the key, or leave the rule out"
     else:
         rules = "; ".join(spelled(term) for term in wanted.required_terms)
-        advice = _less_memory(wanted, pool) or f"{most}; loosen them"
-        message = f"nothing installed could hold the job where its required rules hold ({rules}){advice}"
+        message = f"nothing installed could hold the job where its required rules hold ({rules}){LOOSEN}"
     return FieldError(*RULES_REFUSED, message + (WITHOUT_RULES if apart else ""), None)
-
-
-def _less_memory(wanted: ResourceRequest, pool: Pool) -> str:
-    """What to ask for if too little memory is why the rules leave nothing, as the end of a sentence; else nothing."""
-    if rules_leave_nothing(replace(wanted, gpu_memory_min_mib=0), pool):
-        return ""
-    largest = most_memory(wanted, pool)
-    if largest >= wanted.gpu_memory_min_mib:
-        return ""
-    least = f"a gpu_memory_min of at most {as_memory(largest)}"
-    return f"; the largest GPU there has {gb(largest)}: ask for {least}, or loosen them"
 
 
 def _shared(wanted: ResourceRequest) -> ResourceRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.core.limits import WITHOUT_RULES
 from scheduling.core.policy import DEFAULT_POLICY
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.request import FieldError
@@ -23,10 +25,16 @@ MIXED = pool(
     gpus("n-a", 2, memory="80GB", group="na0"),
     gpus("n-a", 2, memory="80GB", group="na1", first=2),
     gpus("n-b", 2, memory="24GB"),
-    nodes=[node("node-1", rack="r1"), node("node-2", rack="r2"), node("n-a", rack="r1"), node("n-b", rack="r2")],
+    nodes=[
+        node("node-1", rack="r1"),
+        node("node-2", rack="r2"),
+        node("n-a", rack="r1"),
+        replace(node("n-b", rack="r2"), labels=(("ssd", "yes"),)),
+    ],
 )
 EXCLUSIVE = replace(DEFAULT_POLICY, nvlink_mode="exclusive")
-FORTY, EIGHTY = "38147MiB", "76294MiB"
+SMALL, FORTY, EIGHTY = "22889MiB", "38147MiB", "76294MiB"
+ON_SSD = {"required": [{"key": "ssd", "op": "Exists"}]}
 RULE = ("affinity.required", "unsatisfiable_rule", None)
 
 
@@ -102,10 +110,108 @@ def test_a_rule_alone_says_nothing_of_limits():
 def test_memory_that_is_only_too_large_where_the_rules_hold_is_told_the_most_there():
     said = messages({"gpu_count": 1, "gpu_memory_min": "80GB", "affinity": in_rack("r2")})
     assert said["affinity.required"].endswith(
-        "hold (rack_id=r2); the largest GPU there has 40 GB: ask for a gpu_memory_min of at most 38147MiB, or loosen "
-        "them"
+        "hold (rack_id=r2); the largest GPU there has 40 GB: ask for gpu_memory_min of at most 38147MiB, or loosen them"
     )
     accepted({"gpu_count": 1, "gpu_memory_min": "38147MiB", "affinity": in_rack("r2")}, the_pool=MIXED)
+
+
+FORTY_THERE, SMALL_THERE = "the largest GPU there has 40 GB", "the largest GPU there has 24 GB"
+TOGETHER = "ask for gpu_memory_min of at most {} and {} of at most {} together"
+
+
+@pytest.mark.parametrize(
+    ("body", "rules", "said", "instead"),
+    [
+        (
+            {"gpu_count": 4, "gpu_memory_min": "30GB"},
+            ON_SSD,
+            f"{SMALL_THERE}: {TOGETHER.format(SMALL, 'gpu_count', 2)}",
+            {"gpu_memory_min": SMALL, "gpu_count": 2},
+        ),
+        (
+            {"gpu_count": None, "node_count": 2, "gpus_per_node": 4, "gpu_memory_min": "80GB"},
+            in_rack("r2"),
+            f"{FORTY_THERE}: {TOGETHER.format(FORTY, 'node_count', 1)}",
+            {"gpu_memory_min": FORTY, "node_count": 1},
+        ),
+        (
+            {"gpu_count": 6, "gpu_memory_min": "80GB"},
+            in_rack("r2"),
+            f"{FORTY_THERE}, and only with 24 GB are there enough: ask for gpu_memory_min of at most {SMALL}",
+            {"gpu_memory_min": SMALL},
+        ),
+        (
+            {"gpu_count": 99, "gpu_memory_min": "80GB"},
+            in_rack("r2"),
+            f"{FORTY_THERE}: {TOGETHER.format(FORTY, 'gpu_count', 4)}",
+            {"gpu_memory_min": FORTY, "gpu_count": 4},
+        ),
+        (
+            {"gpu_count": 4, "gpu_memory_min": "lots"},
+            ON_SSD,
+            f"{SMALL_THERE}: {TOGETHER.format(SMALL, 'gpu_count', 2)}",
+            {"gpu_memory_min": SMALL, "gpu_count": 2},
+        ),
+        (
+            {"gpu_count": 5, "gpu_memory_min": "500GB"},
+            in_rack("r2"),
+            TOGETHER.format(FORTY, "gpu_count", 4),
+            {"gpu_memory_min": FORTY, "gpu_count": 4},
+        ),
+        (
+            {"gpu_count": "x", "gpu_memory_min": "30GB"},
+            ON_SSD,
+            f"{SMALL_THERE}: {TOGETHER.format(SMALL, 'gpu_count', 2)}",
+            {"gpu_memory_min": SMALL, "gpu_count": 2},
+        ),
+        ({"gpu_count": 4}, ON_SSD, "ask for gpu_count of at most 2", {"gpu_count": 2}),
+        (
+            {"gpu_count": 8, "max_wait_for_level": "1h"},
+            in_rack("r2"),
+            "ask for gpu_count of at most 6",
+            {"gpu_count": 6},
+        ),
+        (
+            {"gpu_count": 8, "max_wait_for_level": "1h"},
+            ON_SSD,
+            "ask for gpu_count of at most 2 and leave max_wait_for_level out",
+            {"gpu_count": 2, "max_wait_for_level": None},
+        ),
+    ],
+)
+def test_rules_that_leave_too_little_are_told_with_all_the_numbers_that_are_accepted_with_them(
+    body, rules, said, instead
+):
+    sent = {**body, "affinity": rules}
+    assert messages(sent)["affinity.required"].removesuffix(WITHOUT_RULES).endswith(f"; {said}, or loosen them")
+    accepted({**sent, **instead}, the_pool=MIXED)
+
+
+def test_where_no_number_would_be_taken_with_the_rules_none_is_told():
+    sent = {"gpu_count": 2, "nvlink_required": True, "gpu_memory_min": "30GB", "affinity": in_rack("r2")}
+    assert messages(sent)["affinity.required"].endswith("hold (rack_id=r2); loosen them")
+
+
+UNEVEN = pool(gpus("n0", 8), gpus("n1", 8), gpus("n2", 2), gpus("n3", 2))
+
+
+def on(*names: str) -> dict[str, object]:
+    return {"required": [{"key": "node", "op": "In", "values": list(names)}]}
+
+
+@pytest.mark.parametrize(("names", "spread"), [(("n0", "n1", "n2", "n3"), 20), (("n0", "n2"), None)])
+def test_the_room_that_there_is_spread_out_is_told_of_where_the_rules_hold(names, spread):
+    sent = {"gpu_count": 20, "affinity": on(*names)}
+    said = messages(sent, UNEVEN)["gpu_count"]
+    assert said.endswith(f"with allow_span, where each gives what it has, there is room for {spread}") == bool(spread)
+    assert bool(checked(sent, allow_span=True, the_pool=UNEVEN)[1]) == (spread is None)
+
+
+@pytest.mark.parametrize(("rules", "is_told"), [(in_rack("r1"), True), (on("n-a"), False)])
+def test_what_to_leave_out_is_told_where_the_rules_then_hold(rules, is_told):
+    sent = {"gpu_count": 8, "nvlink_required": True, "affinity": rules}
+    assert messages(sent)["gpu_count"].endswith(", or leave nvlink_required out") == is_told
+    assert bool(checked(sent, nvlink_required=None, the_pool=MIXED)[1]) != is_told
 
 
 def test_the_limit_of_the_memory_says_that_it_counts_the_rules():
@@ -382,3 +488,121 @@ def test_whoever_leaves_out_rules_that_hold_nowhere_and_takes_the_limits_is_refu
     mended = with_limits(without_rules(body) if ruled else body, errors)
     left = checked(mended, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
     assert reasons(left) <= without_a_limit(errors) - {RULE[:2]}
+
+
+NUMBER_THERE = re.compile(r"(gpu_memory_min|gpu_count|node_count|gpus_per_node) of at most (\w+)")
+
+
+def there(errors: tuple[FieldError, ...]) -> dict[str, object]:
+    """What the refusal of the required rules asks for where they hold; empty where it asks for nothing."""
+    said = next((each.message for each in errors if (each.field, each.code) == RULE[:2]), "")
+    asked = said[said.rfind("ask for ") :] if "ask for " in said else ""
+    numbers = {field: told if field == "gpu_memory_min" else int(told) for field, told in NUMBER_THERE.findall(asked)}
+    return {**numbers, **({"max_wait_for_level": None} if "leave max_wait_for_level out" in asked else {})}
+
+
+@settings(max_examples=600, deadline=None, derandomize=True)
+@given(pools(), BODIES, st.booleans(), POLICIES)
+def test_whoever_keeps_the_rules_and_takes_what_is_told_of_where_they_hold_is_refused_for_nothing_else(
+    the_pool, body, over_nodes, policy
+):
+    errors = checked(body, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+    asked = there(errors)
+    if not asked:
+        return
+    others = tuple(each for each in errors if each.field not in (*COUNTS, "gpu_memory_min"))
+    mended = {**with_limits(body, others), **asked}
+    left = checked(mended, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+    assert reasons(left) <= without_a_limit(errors) - {RULE[:2]}
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(pools().filter(lambda pool: pool.installed), BODIES, st.booleans(), POLICIES)
+def test_rules_of_which_no_number_is_told_hold_for_no_job_of_one_gpu(the_pool, body, over_nodes, policy):
+    errors = checked(body, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+    if RULE[:2] not in reasons(errors) or there(errors):
+        return
+    least = {**with_limits(body, errors), "gpu_count": 1, "node_count": None, "gpus_per_node": None}
+    left = checked({**least, "gpu_memory_min": None}, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+    assert RULE[:2] in reasons(left)
+
+
+# ---------------------------------------------------------------- whatever a field that can't be read was to say
+
+
+READABLE = {
+    "nvlink_required": (True, False),
+    "nvlink_exclusive": (True, False),
+    "allow_span": (True, False),
+    "required_level": ("nvlink_group", "rack", None),
+    "max_wait_for_level": ("1h",),
+}
+
+
+@pytest.mark.parametrize("junk", ["x", {}, [], ""])
+@pytest.mark.parametrize(
+    ("body", "unread"),
+    [
+        ({}, ["nvlink_required"]),
+        ({}, ["allow_span"]),
+        ({}, ["nvlink_exclusive"]),
+        ({}, ["required_level"]),
+        ({}, ["max_wait_for_level"]),
+        ({}, ["nvlink_required", "allow_span", "max_wait_for_level"]),
+        ({"nvlink_required": True, "gpu_count": 2}, ["max_wait_for_level"]),
+    ],
+)
+def test_patience_without_effect_is_told_beside_what_can_not_be_read(body, unread, junk):
+    sent = {"gpu_count": 3, "max_wait_for_level": "1h", **body, **dict.fromkeys(unread, junk)}
+    assert ("max_wait_for_level", "no_effect", None) in told(sent)
+    assert {field for field, code, _ in told(sent) if code != "no_effect"} == set(unread)
+
+
+@pytest.mark.parametrize("body", [{"nvlink_required": "x"}, {"max_wait_for_level": "x"}, {"required_level": "x"}])
+def test_patience_that_may_have_an_effect_is_not_told_to_have_none(body):
+    assert [code for _, code, _ in told({"gpu_count": 8, "max_wait_for_level": "1h", **body})] in (
+        ["not_a_boolean"],
+        ["bad_duration"],
+        ["unknown_level"],
+    )
+
+
+def test_patience_has_no_effect_once_spreading_is_left_out_which_it_must_be():
+    sent = {"gpu_count": 3, "allow_span": True, "max_wait_for_level": "1h"}
+    assert [each[:2] for each in told(sent, over_nodes=False)] == [
+        ("max_wait_for_level", "no_effect"),
+        ("allow_span", "contradiction"),
+        ("allow_span", "one_node_only"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "the_pool", "code"),
+    [
+        ({"gpu_count": 4, "node_count": 2}, MIXED, "one_node_only"),
+        ({"gpu_count": 2}, pool(gpus("n0", 2, group="g"), gpus("n1", 2, group="g")), "no_nvlink_group"),
+    ],
+)
+def test_a_whole_group_that_nobody_can_have_is_told_where_it_can_not_be_read_if_nvlink_is_needed(body, the_pool, code):
+    sent = {**body, "nvlink_exclusive": True, "nvlink_required": "x"}
+    assert [each[:2] for each in told(sent, the_pool)] == [
+        ("nvlink_required", "not_a_boolean"),
+        ("nvlink_exclusive", code),
+    ]
+    for needed, why in ((True, code), (False, "needs_nvlink")):
+        assert ("nvlink_exclusive", why) in [each[:2] for each in told({**sent, "nvlink_required": needed}, the_pool)]
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(pools(), BODIES, st.sampled_from(list(READABLE)), st.booleans(), POLICIES)
+def test_what_is_refused_whatever_a_field_that_can_not_be_read_was_to_say_is_told_at_once(
+    the_pool, body, field, over_nodes, policy
+):
+    def refused(value: object) -> set[str]:
+        sent = {**body, field: value}
+        return {each.field for each in checked(sent, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]}
+
+    values = [
+        refused(value) - {field} if field != "max_wait_for_level" else refused(value) for value in READABLE[field]
+    ]
+    assert set.intersection(*values) <= refused("x")

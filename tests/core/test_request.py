@@ -83,6 +83,7 @@ def test_all_reasons_come_at_once():
         ("nvlink_required", "not_a_boolean"),
         ("required_level", "unknown_level"),
         ("max_wait_for_level", "bad_duration"),
+        ("max_wait_for_level", "no_effect"),
         ("allow_span", "not_a_boolean"),
         ("max_duration", "bad_duration"),
         ("affinity", "not_an_object"),
@@ -365,7 +366,9 @@ def test_null_says_the_same_as_leaving_the_field_out(field):
     ],
 )
 def test_a_duration_an_amount_and_an_instant_that_cannot_be_read_begin_with_their_field(field, junk, begins):
-    assert the_error({field: junk}).message.startswith(begins)
+    first, *more = checked({field: junk})[1]
+    assert first.message.startswith(begins)
+    assert [each.code for each in more] == (["no_effect"] if field == "max_wait_for_level" else [])
 
 
 def test_a_duration_a_part_of_a_second_above_the_cap_is_refused_as_it_was_written():

@@ -140,6 +140,38 @@ def test_d17_a_count_that_is_not_the_product_is_refused_with_the_product(body, l
     assert accepted({**body, "gpu_count": limit}, the_pool=EIGHTS)
 
 
+@pytest.mark.parametrize(
+    ("body", "words", "without"),
+    [
+        (
+            {"gpu_count": 5, "gpus_per_node": 2},
+            "a multiple of gpus_per_node, which is 2: ask for 4 instead of 5, or leave gpus_per_node out",
+            "gpus_per_node",
+        ),
+        (
+            {"gpu_count": 7, "node_count": 2},
+            "a multiple of node_count, which is 2: ask for 6 instead of 7, or leave node_count out",
+            "node_count",
+        ),
+        (
+            {"gpu_count": 5, "node_count": 2, "gpus_per_node": 2},
+            "node_count * gpus_per_node: 5 is not 2 * 2 = 4; give numbers that agree, or leave gpu_count out",
+            "gpu_count",
+        ),
+    ],
+)
+def test_d17_numbers_that_disagree_are_told_in_the_words_of_those_that_were_sent(body, words, without):
+    assert the_error(body, the_pool=EIGHTS).message == f"gpu_count must be {words}"
+    assert accepted({**body, without: None}, the_pool=EIGHTS)
+
+
+def test_d17_to_leave_a_number_out_is_not_told_where_the_count_alone_is_refused():
+    pairs = pool(gpus("n0", 2), gpus("n1", 2))
+    error = the_error(gpu_count=5, gpus_per_node=2, the_pool=pairs)
+    assert error.message == "gpu_count must be a multiple of gpus_per_node, which is 2: ask for 4 instead of 5"
+    assert refused(gpu_count=5, the_pool=pairs) == [("gpu_count", "no_capacity")]
+
+
 def test_a_mismatch_and_rules_that_nothing_satisfies_are_both_told():
     rules = {"required": [{"key": "node", "op": "In", "values": ["n9"]}]}
     assert refused(gpu_count=3, gpus_per_node=2, affinity=rules) == [
@@ -241,13 +273,14 @@ def test_a_count_that_only_the_required_rules_make_too_large_names_the_rules_and
     rules = {"required": [{"key": "node", "op": "In", "values": ["n0", "n1"]}]}
     error = the_error(gpu_count=20, affinity=rules, the_pool=EIGHTS)
     assert (error.field, error.code) == ("affinity.required", "unsatisfiable_rule")
-    assert "at most 16 GPUs" in error.message
+    assert error.message.endswith("; ask for gpu_count of at most 16, or loosen them")
+    assert accepted(gpu_count=16, affinity=rules, the_pool=EIGHTS)
 
 
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ({"gpu_count": 6, "node_count": 6}, "ask for node_count of at most 4 and gpu_count of at most 4 together"),
+        ({"gpu_count": 6, "node_count": 6}, "ask for gpu_count of at most 4 and node_count of at most 4 together"),
         (
             {"node_count": 5, "gpus_per_node": 9, "gpu_count": None},
             "ask for node_count of at most 4 and gpus_per_node of at most 8 together",
@@ -311,7 +344,13 @@ def test_an_unknown_required_level_is_refused_with_the_known_ones(value):
 
 @pytest.mark.parametrize("value", [0, "soon", True, []])
 def test_a_max_wait_for_level_that_cannot_be_read_is_refused(value):
-    assert refused(max_wait_for_level=value) == [("max_wait_for_level", "bad_duration")]
+    assert refused(gpu_count=12, max_wait_for_level=value) == [("max_wait_for_level", "bad_duration")]
+
+
+@pytest.mark.parametrize("value", [0, "soon", True, []])
+def test_a_max_wait_for_level_that_would_have_no_effect_is_told_so_though_it_cannot_be_read(value):
+    found = [("max_wait_for_level", "bad_duration"), ("max_wait_for_level", "no_effect")]
+    assert refused(gpu_count=3, max_wait_for_level=value) == found
 
 
 def test_a_job_may_be_spread_over_any_nodes():
