@@ -37,9 +37,9 @@ def read_resources(
     verdict = judge(wanted, counts, pool, over_nodes=over_nodes)
     for error in verdict.errors:
         fields.refuse(error.field, error.code, error.message, error.limit)
+    _tell_unread(fields, wanted, counts, pool, over_nodes=over_nodes, exclusive=exclusive)
     if exclusive and not wanted.nvlink_required:
         _refuse_whole_group(fields, wanted, counts, pool, over_nodes=over_nodes)
-    _tell_unread(fields, wanted, counts, pool, over_nodes=over_nodes, exclusive=exclusive)
     if memory is None:
         _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes)
     fields.errors = with_rules_apart(with_advice(fields.errors, wanted, counts, pool, over_nodes=over_nodes))
@@ -57,12 +57,8 @@ def _wanted(
     policy may give one to whoever needs NVLink."""
     nvlink = fields.flag("nvlink_required", default=False)
     exclusive = _exclusive(fields, nvlink)
-    if exclusive and counts.asked is not None and counts.asked.nodes > 1:
-        message = (
-            "nvlink_exclusive takes a whole NVLink group of one node, which a job over several nodes can't have; "
-            "leave it out, or ask for one node"
-        )
-        fields.refuse("nvlink_exclusive", "one_node_only", message)
+    if exclusive and _is_on_several(counts):
+        _refuse_whole_on_several(fields)
         exclusive = False
     near, apart = read_neighbours(fields)
     wanted = ResourceRequest(
@@ -106,6 +102,7 @@ def _rooms(asked: ResourceRequest, pool: Pool, *, over_nodes: bool) -> Rooms:
 
 
 def _exclusive(fields: Fields, nvlink: bool | None) -> bool:
+    """Whether a whole NVLink group is asked for, for all that is known of ``nvlink_required``."""
     exclusive = fields.flag("nvlink_exclusive", default=False)
     if exclusive and nvlink is False:
         message = "nvlink_exclusive takes a whole NVLink group, so nvlink_required must be true with it"
@@ -118,11 +115,26 @@ def _refuse_whole_group(
 ) -> None:
     """An error where nobody could have the whole group that was asked for, though ``nvlink_required`` can't be read:
     with true there is none, and with false it is not to be asked for."""
+    told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)[1]
+    if _is_on_several(told):
+        _refuse_whole_on_several(fields)
+        return
     needing = replace(wanted, nvlink_required=True, nvlink_exclusive=True)
-    alone = as_it_lies(needing, counts, over_nodes=over_nodes)
-    if pool.nodes and counted(alone, pool).nvlink_exclusive != alone.nvlink_exclusive:
+    if pool.nodes and not counted(needing, pool).nvlink_exclusive:
         error = no_whole_group()
-        fields.refuse(error.field, error.code, error.message, error.limit)
+        fields.refuse(error.field, error.code, error.message)
+
+
+def _is_on_several(counts: Counts) -> bool:
+    return counts.asked is not None and counts.asked.nodes > 1
+
+
+def _refuse_whole_on_several(fields: Fields) -> None:
+    message = (
+        "nvlink_exclusive takes a whole NVLink group of one node, which a job over several nodes can't have; "
+        "leave it out, or ask for one node"
+    )
+    fields.refuse("nvlink_exclusive", "one_node_only", message)
 
 
 def _spread(fields: Fields, *, over_nodes: bool) -> bool:

@@ -501,8 +501,20 @@ def there(errors: tuple[FieldError, ...]) -> dict[str, object]:
     return {**numbers, **({"max_wait_for_level": None} if "leave max_wait_for_level out" in asked else {})}
 
 
+# Rules that leave a part of most pools, beside numbers that are more than that.
+HOLDING = st.sampled_from([RULES[0], RULES[3], RULES[4], RULES[6], RULES[7]]).map(lambda rule: {"required": [rule]})
+LARGE = st.sampled_from([None, 2, 3, 4, 6, 8])
+RULED = st.builds(
+    lambda body, rules, count, memory: {**body, "affinity": rules, "gpu_count": count, "gpu_memory_min": memory},
+    BODIES,
+    HOLDING,
+    GPU_COUNTS | LARGE,
+    st.sampled_from(["lots", 10**30, "30MiB", "50MiB", "90MiB", None]),
+)
+
+
 @settings(max_examples=600, deadline=None, derandomize=True)
-@given(pools(), BODIES, st.booleans(), POLICIES)
+@given(pools().filter(lambda pool: len(pool.nodes) > 1), RULED, st.booleans(), POLICIES)
 def test_whoever_keeps_the_rules_and_takes_what_is_told_of_where_they_hold_is_refused_for_nothing_else(
     the_pool, body, over_nodes, policy
 ):
@@ -590,7 +602,16 @@ def test_a_whole_group_that_nobody_can_have_is_told_where_it_can_not_be_read_if_
         ("nvlink_exclusive", code),
     ]
     for needed, why in ((True, code), (False, "needs_nvlink")):
-        assert ("nvlink_exclusive", why) in [each[:2] for each in told({**sent, "nvlink_required": needed}, the_pool)]
+        assert ("nvlink_exclusive", why, None) in told({**sent, "nvlink_required": needed}, the_pool)
+
+
+def test_a_whole_group_beside_a_number_of_nodes_that_is_told_as_several_is_told_too():
+    sent = {"gpu_count": 8, "node_count": 0, "nvlink_exclusive": True, "nvlink_required": "x"}
+    assert told(sent) == [
+        ("node_count", "out_of_range", 4),
+        ("nvlink_required", "not_a_boolean", None),
+        ("nvlink_exclusive", "one_node_only", None),
+    ]
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)
