@@ -89,7 +89,7 @@ def cluster_of_file(path: Path) -> Cluster:
 
     No ``gpu_mem_gb``: memory without limit; no ``rack``: the rack "". Nodes of 0 GPUs are left out.
     """
-    silent, bare = list(UNUSED), 0
+    silent, bare, in_all = list(UNUSED), 0, 0
     nodes: list[Node] = []
     gpus: list[Gpu] = []
     seen: dict[str, int] = {}
@@ -101,9 +101,10 @@ def cluster_of_file(path: Path) -> Cluster:
         name, size = _name(row), _size(row)
         silent = [column for column in silent if not row.text(column)]
         bare += size == 0
-        if len(gpus) + size > MAX_GPUS:
-            raise row.wrong("gpus", f"makes more than {MAX_GPUS} GPUs in all; leave nodes out")
-        if size > 0:
+        before, in_all = in_all, in_all + size
+        if before <= MAX_GPUS < in_all:
+            wrong.append(str(row.wrong("gpus", f"makes more than {MAX_GPUS} GPUs in all; leave nodes out")))
+        if 0 < size <= MAX_GPUS - before:
             nodes.append(Node(name, row.text("rack")))
             gpus.extend(_gpus_of_row(name, size, row))
     refuse(wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def read_trace(path: Path) -> Trace:
 
     Rows whose ``gpus`` or ``duration_s`` is empty, 0 or less are left out and counted, if their other cells can be
     read. An empty project or user is one project or one user. TableError names, on a line each, the line and the
-    column of every cell that is wrong, up to ``MAX_TOLD``, and what to do.
+    column of every cell that is wrong, up to ``MAX_TOLD``, and what to do; a row in which something is wrong counts as
+    a job there, unless it is sure to be left out.
     """
     jobs: list[TraceJob] = []
     lines: dict[str, int] = {}
@@ -91,18 +93,16 @@ def read_trace(path: Path) -> Trace:
     for row in rows_of(path, COLUMNS, required=REQUIRED, wrong=wrong):
         try:
             job = _job(row)
-        except TableError as first:
-            wrong += faults_of(row, CELLS.values()) or [str(first)]
+        except TableError:
+            wrong += _faults(row, lines)
             continue
         if job is None:
             asks = (row.whole("gpus") or 0) > 0
             no_gpus, no_time = no_gpus + (not asks), no_time + asks
             continue
-        if job.id in lines:
-            again = f"is {job.id!r} again (first on line {lines[job.id]}); give each job its own id"
-            wrong.append(str(row.wrong("job_id", again)))
+        if again := _again(row, lines):
+            wrong += again
             continue
-        lines[job.id] = row.line
         jobs.append(job)
         silent = [column for column in silent if not row.text(column)]
         parts += (row.number("gpu_milli") or WHOLE_GPU_MILLI) < WHOLE_GPU_MILLI
@@ -116,17 +116,12 @@ def read_trace(path: Path) -> Trace:
 
 def _job(row: Row) -> TraceJob | None:
     gpus, duration_s = CELLS["gpus"](row), CELLS["duration_s"](row)
-    submit_s, memory_gb = CELLS["submit_s"](row), CELLS["gpu_mem_gb"](row)
-    walltime_s, types = CELLS["req_walltime_s"](row), _types(row)
+    memory_gb, walltime_s, types = CELLS["gpu_mem_gb"](row), CELLS["req_walltime_s"](row), _types(row)
     for column in NOT_READ:
         CELLS[column](row)
     if gpus is None or duration_s is None or gpus <= 0 or duration_s <= 0:
         return None
-    job_id = row.text("job_id")
-    if not job_id:
-        raise row.wrong("job_id", "is empty; give each job an id")
-    if submit_s is None:
-        raise row.wrong("submit_s", "is empty; write when the job came: seconds from the start, 0 or more")
+    job_id, submit_s = _id(row), _came(row)
     nodes, each, rest, span = _layout(row, gpus)
     return TraceJob(
         id=job_id,
@@ -143,6 +138,48 @@ def _job(row: Row) -> TraceJob | None:
         project=row.text("project") or ONE_PROJECT,
         walltime_s=walltime_s,
     )
+
+
+def _faults(row: Row, lines: dict[str, int]) -> list[str]:
+    """All that is wrong with the cells of the row, by themselves and together. ``lines``: of the ids before it."""
+    found = faults_of(row, CELLS.values())
+    if _is_left_out(row):
+        return found
+    found += faults_of(row, (_id, _came, *LAYOUT))
+    if not faults_of(row, (CELLS["gpus"], *LAYOUT)):
+        found += faults_of(row, (lambda sound: _layout(sound, CELLS["gpus"](sound)),))
+    return [*dict.fromkeys(found), *_again(row, lines)]
+
+
+def _is_left_out(row: Row) -> bool:
+    """Whether it has no GPUs or no time for sure, whatever is wrong with it."""
+
+    def lacks(column: str) -> bool:
+        return not faults_of(row, (CELLS[column],)) and (CELLS[column](row) or 0) <= 0
+
+    return lacks("gpus") or lacks("duration_s")
+
+
+def _again(row: Row, lines: dict[str, int]) -> list[str]:
+    """That a job of this id was there before; it is known from now on."""
+    job_id = row.text("job_id")
+    first = lines.setdefault(job_id, row.line)
+    if not job_id or first == row.line:
+        return []
+    return [str(row.wrong("job_id", f"is {job_id!r} again (first on line {first}); give each job its own id"))]
+
+
+def _id(row: Row) -> str:
+    if not row.text("job_id"):
+        raise row.wrong("job_id", "is empty; give each job an id")
+    return row.text("job_id")
+
+
+def _came(row: Row) -> float:
+    submit_s: float | None = CELLS["submit_s"](row)
+    if submit_s is None:
+        raise row.wrong("submit_s", "is empty; write when the job came: seconds from the start, 0 or more")
+    return submit_s
 
 
 def _types(row: Row) -> tuple[str, ...]:
@@ -164,20 +201,33 @@ CELLS: dict[str, Callable[[Row], Any]] = {
     "mem_gb": lambda row: row.number("mem_gb", least=0),
     "req_walltime_s": lambda row: row.number("req_walltime_s", least=0),
 }
-NOT_READ = ("gpu_milli", "cpus", "mem_gb")  # nothing here depends on them, but what can't be meant is refused
+NOT_READ = ("submit_s", "gpu_milli", "cpus", "mem_gb")  # of rows left out, or of all: what can't be meant is refused
+
+
+def _shape(row: Row) -> str:
+    shape = row.text("shape") or "derived"
+    if shape not in SHAPES:
+        raise row.wrong("shape", f"is {shape!r}; write one of {', '.join(SHAPES)}, or leave it empty for derived")
+    return shape
+
+
+def _part(row: Row, *, column: str) -> int | None:
+    """The number of nodes, or of GPUs on each; None when it is empty."""
+    value = row.whole(column, least=0, most=MAX_GPUS)
+    if value == 0:
+        raise row.wrong(column, f"is 0, but gpus is {row.text('gpus')}; write 1 or more, or leave it empty")
+    if value is not None and row.text("shape") == "any":
+        raise row.wrong(column, f"is {value}, but shape is any, whose GPUs sit anywhere; leave it empty")
+    return value
+
+
+_nodes, _each = partial(_part, column="nodes"), partial(_part, column="gpus_per_node")
+LAYOUT: tuple[Callable[[Row], object], ...] = (_shape, _nodes, _each)
 
 
 def _layout(row: Row, gpus: int) -> tuple[int, int, int, bool]:
     """(nodes, GPUs on each, GPUs on one node more, whether they may sit anywhere)."""
-    shape = row.text("shape") or "derived"
-    if shape not in SHAPES:
-        raise row.wrong("shape", f"is {shape!r}; write one of {', '.join(SHAPES)}, or leave it empty for derived")
-    nodes, each = row.whole("nodes", least=0, most=MAX_GPUS), row.whole("gpus_per_node", least=0, most=MAX_GPUS)
-    for column, value in (("nodes", nodes), ("gpus_per_node", each)):
-        if value == 0:
-            raise row.wrong(column, f"is 0, but gpus is {gpus}; write 1 or more, or leave it empty")
-        if value is not None and shape == "any":
-            raise row.wrong(column, f"is {value}, but shape is any, whose GPUs sit anywhere; leave it empty")
+    shape, nodes, each = _shape(row), _nodes(row), _each(row)
     if shape == "any":
         return 1, gpus, 0, True
     if each is None:

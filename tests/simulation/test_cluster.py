@@ -117,6 +117,14 @@ def test_a_file_of_more_gpus_than_any_cluster_has_is_refused_at_the_line(tmp_pat
         pool_of_file(written(tmp_path, "node,gpus", *lines))
 
 
+def test_more_gpus_in_all_than_may_be_are_told_once_beside_what_is_wrong_above_and_below(tmp_path):
+    lines = ["x,two", *(f"n{place},1024" for place in range(200)), "y,two"]
+    with pytest.raises(TableError) as wrong:
+        pool_of_file(written(tmp_path, "node,gpus", *lines))
+    found = [line.split(", ", 1)[1].split(":")[0] for line in str(wrong.value).splitlines()]
+    assert found == ["line 2, column gpus", "line 198, column gpus", "line 203, column gpus"]
+
+
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b"])
 def test_a_name_that_no_file_can_have_is_refused_and_not_said_back_whole(name):
     with pytest.raises(ClusterError, match=r"is neither a file nor a cluster: write GPUSxNODES") as refused:

@@ -235,6 +235,44 @@ def test_a_job_without_a_walltime_is_told_beside_another_fault(other, tmp_path, 
     assert "--jobs: jobs.csv, line 2, column req_walltime_s: is empty" in told
 
 
+@pytest.mark.parametrize(
+    ("sent", "first"),
+    [
+        (["--jobs=gone.csv"], ["the following arguments are required: --nodes"]),
+        (["--nodes=8by2"], ["the following arguments are required: --jobs"]),
+        (["--nodes=8by2", "--jobs=gone.csv", "--speed=2", "more"], ["unrecognized arguments: --speed=2 more"]),
+        (["--nodes=8by2", "--jobs=gone.csv", "--class=hash"], ["unrecognized arguments: --class=hash"]),
+        (["--nodes=8by2", "--jobs=gone.csv", "--save-s"], ["argument --save-s: expected one argument"]),
+        (["--nodes", "--jobs=gone.csv"], ["argument --nodes: expected one argument"]),
+        (
+            ["--json=1", "--nodes=8by2", "-v9", "--jobs", "gone.csv"],
+            [
+                "argument --json: ignored explicit argument '1'",
+                "argument -v/--verbosity: invalid choice: 9 (choose from 0, 1, 2, 3)",
+            ],
+        ),
+        (
+            ["--verbosity", "x", "--nodes=8by2", "--speed", "--restore-s"],
+            [
+                "argument -v/--verbosity: invalid int value: 'x'",
+                "argument --restore-s: expected one argument",
+                "unrecognized arguments: --speed",
+                "the following arguments are required: --jobs",
+            ],
+        ),
+    ],
+)
+def test_an_option_that_is_missing_unknown_or_without_a_value_is_told_beside_the_other_faults(sent, first, capsys):
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", "simulate", *sent, "--classes=foo"])
+    told = capsys.readouterr().err.removeprefix("CommandError: ").splitlines()
+    choice = "argument --classes: invalid choice: 'foo' (choose from 'none', 'hash')"
+    assert ended.value.code == 2
+    assert told[: len(first) + 1] == [f"{why}; see manage.py simulate --help" for why in [*first, choice]]
+    rest = [line.split()[0].rstrip(":") for line in told[len(first) + 1 :]]
+    assert rest == [name for name, word in (("--nodes", "8by2"), ("--jobs", "gone.csv")) if word in " ".join(sent)]
+
+
 def test_without_nodes_and_jobs_it_says_that_they_are_missing(capsys):
     with pytest.raises(SystemExit) as ended:
         Command().run_from_argv(["manage.py", "simulate"])

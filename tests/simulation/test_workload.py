@@ -222,6 +222,7 @@ def test_every_wrong_cell_is_told_with_its_line_and_column(tmp_path):
     assert [line.split(": ")[0] for line in found] == [
         "t.csv, line 2, column submit_s",
         "t.csv, line 2, column gpus",
+        "t.csv, line 3, column job_id",
         "t.csv, line 5, column job_id",
         "t.csv, line 6",
         "t.csv, line 7, column job_id",
@@ -230,10 +231,49 @@ def test_every_wrong_cell_is_told_with_its_line_and_column(tmp_path):
 
 
 def test_of_many_wrong_cells_the_first_are_told_and_how_many_more(tmp_path):
-    found = told(tmp_path, "a,x,9,1,\n" * 27)
+    found = told(tmp_path, "".join(f"{n},x,9,1,\n" for n in range(27)))
     assert (len(found), found[19].split(":")[0], found[-1]) == (21, "t.csv, line 21, column submit_s", "and 7 more")
 
 
 def test_what_is_wrong_above_a_line_that_is_no_csv_is_told_with_it(tmp_path):
     found = told(tmp_path, 'a,x,9,1,\nb,0,9,1,"open\n')
     assert ("column submit_s" in found[0], "not CSV" in found[1]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("row", "columns"),
+    [
+        ("a,x,1,1.5,", ["submit_s", "gpus", "job_id"]),
+        (",,y,1,odd", ["duration_s", "job_id", "submit_s", "shape"]),
+        ("a,x,1,1,odd", ["submit_s", "shape", "job_id"]),
+        ("b,,1,x,", ["gpus", "submit_s"]),
+        ("a,x,1,0,odd", ["submit_s"]),
+        ("a,x,,1,", ["submit_s"]),
+    ],
+)
+def test_all_that_is_wrong_with_a_row_is_told_with_its_id_that_was_there_before(tmp_path, row, columns):
+    found = told(tmp_path, f"a,0,100,1,\n{row}\n")
+    assert [line.split(": ")[0] for line in found] == [f"t.csv, line 3, column {column}" for column in columns]
+    again = [line for line in found if line.endswith("is 'a' again (first on line 2); give each job its own id")]
+    assert len(again) == (row[0] == "a" and "job_id" in columns)
+
+
+def test_the_id_of_a_row_in_which_something_is_wrong_may_not_come_again_unless_that_is_no_job(tmp_path):
+    found = told(tmp_path, "a,x,9,1,\na,0,9,1,\nb,x,9,0,\nb,0,9,1,\n")
+    assert [line.split(": ")[0].removeprefix("t.csv, ") for line in found] == [
+        "line 2, column submit_s",
+        "line 3, column job_id",
+        "line 4, column submit_s",
+    ]
+
+
+def test_nodes_that_do_not_make_the_gpus_are_told_beside_other_cells(tmp_path):
+    with pytest.raises(TableError) as wrong:
+        trace(tmp_path, "a,x,1,4,2,1,requested,,,,,", "b,0,1,4,0,y,odd,,,,,")
+    assert [line.split(": ")[0].removeprefix("jobs.csv, ") for line in str(wrong.value).splitlines()] == [
+        "line 2, column submit_s",
+        "line 2, column gpus_per_node",
+        "line 3, column shape",
+        "line 3, column nodes",
+        "line 3, column gpus_per_node",
+    ]

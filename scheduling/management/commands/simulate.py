@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scheduling.core.garbage import searched_seldom
 from scheduling.core.policy import DEFAULT_POLICY
+from scheduling.management.telling import TellingParser
 from scheduling.simulation.cluster import HOW, ClusterError, cluster, says_types
 from scheduling.simulation.idle import idle_columns, idle_policy, idle_values
 from scheduling.simulation.policy_patch import PatchError, patch_of, patched
@@ -27,6 +27,7 @@ from scheduling.simulation.table import TableError
 from scheduling.simulation.workload import read_trace
 from scheduling.simulation.world import simulate
 
+REQUIRED = ("nodes", "jobs")
 MAX_PAUSE_S = 86_400
 MAX_DIGITS = 9
 WRONG = 2  # the status when the arguments, or what they name, can't be used
@@ -48,8 +49,8 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--nodes", required=True, metavar="FILE|SPEC", help=f"a CSV(.gz) file of nodes, or {HOW}")
-        parser.add_argument("--jobs", required=True, metavar="FILE", type=_kept(_file), help="a CSV(.gz) file of jobs")
+        parser.add_argument("--nodes", metavar="FILE|SPEC", help=f"required: a CSV(.gz) file of nodes, or {HOW}")
+        parser.add_argument("--jobs", metavar="FILE", type=_kept(_file), help="required: a CSV(.gz) file of jobs")
         parser.add_argument(
             "--policy", metavar="FILE", type=_kept(_file), help="JSON: what differs from the default policy"
         )
@@ -80,18 +81,8 @@ class Command(BaseCommand):
         )
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """The parser, whose refusals are errors with one line, not pages of usage."""
-        parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.called_from_command_line = False
-        return parser
-
-    def run_from_argv(self, argv: list[str]) -> None:
-        """As for every command; what is wrong with the arguments is told a line each, and the status is 2."""
-        try:
-            super().run_from_argv(argv)
-        except CommandError as wrong:  # from the parser: Django turns only those of the run into a line
-            self.stderr.write(f"CommandError: {str(wrong).removeprefix('Error: ')}{HELP}")
-            sys.exit(WRONG)
+        """The parser, which leaves it to the run to tell what it refuses."""
+        return TellingParser(super().create_parser(prog_name, subcommand, **kwargs))
 
     def handle(self, *args: Any, **options: Any) -> None:
         with searched_seldom():  # all that is read and made lives until the figures are known
@@ -105,21 +96,18 @@ class Command(BaseCommand):
 
 
 def _replay(options: dict[str, Any]) -> Report:
-    wrong = [
-        f"argument --{name.replace('_', '-')}: {value.why}{HELP}"
-        for name, value in options.items()
-        if isinstance(value, Fault)
-    ]
+    wrong = _refused(options)
     usable = {name: value for name, value in options.items() if not isinstance(value, Fault)}
     chosen: dict[str, Any] = {name: usable[name] for name in ("classes", "estimates") if name in usable}
     made, trace, policy = None, None, DEFAULT_POLICY
     patch: Mapping[str, Any] = {}
-    with _naming("--nodes", wrong):
-        made = cluster(options["nodes"])
+    if usable["nodes"] is not None:
+        with _naming("--nodes", wrong):
+            made = cluster(usable["nodes"])
     with _naming("--policy", wrong):
         patch = {} if usable.get("policy") is None else patch_of(usable["policy"])
         policy = patched(DEFAULT_POLICY, patch)
-    if "jobs" in usable:
+    if usable.get("jobs") is not None:
         with _naming("--jobs", wrong):
             trace = read_trace(usable["jobs"])
     jobs: tuple[SimJob, ...] = ()
@@ -140,6 +128,21 @@ def _replay(options: dict[str, Any]) -> Report:
         return report(outcome, wall_s=time.perf_counter() - began, left_out=trace.left_out, notes=notes)
     finally:
         gc.unfreeze()
+
+
+def _refused(options: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the arguments by themselves: those that the parser can't use, that are missing, and values."""
+    refused: Mapping[str, str] = options["refused"]
+    missing = [f"--{name}" for name in REQUIRED if options[name] is None and f"--{name}" not in refused]
+    wrong = [*refused.values()]
+    if missing:
+        wrong.append(f"the following arguments are required: {', '.join(missing)}")
+    wrong += (
+        f"argument --{name.replace('_', '-')}: {value.why}"
+        for name, value in options.items()
+        if isinstance(value, Fault)
+    )
+    return [f"{why}{HELP}" for why in wrong]
 
 
 @contextmanager
