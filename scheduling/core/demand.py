@@ -119,7 +119,7 @@ def _refuse_whole_group(
     if _is_on_several(told):
         _refuse_whole_on_several(fields)
         return
-    needing = replace(wanted, nvlink_required=True, nvlink_exclusive=True)
+    needing = replace(wanted, nvlink_required=True, nvlink_exclusive=True, allow_span=False)
     if pool.nodes and not counted(needing, pool).nvlink_exclusive:
         error = no_whole_group()
         fields.refuse(error.field, error.code, error.message)

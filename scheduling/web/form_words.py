@@ -13,22 +13,24 @@ _UNPREEMPTIBLE = (
     "a job that is never preempted needs the permission submit_unpreemptible, which an admin can give; untick "
     "Never preempted"
 )
-_PRODUCT = re.compile(r"(?P<gpus>\d+) is not (?P<nodes>\d+) \* \d+ = (?P<product>\d+)")
+_SHARED_OUT = re.compile(
+    r"multiple of node_count, which is (?P<nodes>\d+): ask for (?P<product>\d+) instead of (?P<gpus>\d+)"
+)
 _PART = re.compile(r"\b(with|anti_affinity)\.(group|level)\b")
 _PARTS = {"group": "group", "level": "place"}
 
 
-def in_form(error: Mapping[str, Any], rest: Mapping[str, Any]) -> str:
-    """The message of the error in words of the form, as far as those of :func:`people_words.said` don't suffice.
-    ``rest``: what is sent along and has no field in the form."""
+def in_form(error: Mapping[str, Any]) -> str:
+    """The message of the error in words of the form, as far as those of :func:`people_words.said` don't suffice."""
     field, code, message = str(error["field"]), error.get("code"), str(error["message"])
     if (field, code) == ("preemptible", "not_permitted"):
         return _UNPREEMPTIBLE
-    counts = _PRODUCT.search(message) if code == "mismatch" and "gpus_per_node" not in rest else None
-    if counts is not None:  # how many each node gets is no field of the form
+    counts = _SHARED_OUT.search(message) if code == "mismatch" else None
+    if counts is not None:
+        empty = f", or leave {label('node_count')} empty" if message.endswith("leave node_count out") else ""
         return (
             f"{counts['gpus']} GPUs can't be shared out over {counts['nodes']} nodes with as many on each: ask for "
-            f"{counts['product']} GPUs, or for another number of nodes, or leave Nodes empty"
+            f"{counts['product']} GPUs, or for another number of nodes{empty}"
         )
     if code == "needs_nvlink":
         message = message.replace("must be true", "must be ticked")

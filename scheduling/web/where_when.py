@@ -102,7 +102,7 @@ def place(name: str) -> str:
 
 def in_words(error: Mapping[str, Any], values: Any) -> str:
     """The message as the form's own, one about a rule with its field and the line it is in. ``values``: of a form."""
-    message = form_words.in_form(error, values.rest)
+    message = form_words.in_form(error)
     if not str(error["field"]).startswith("affinity"):
         return message
     name = place(str(error["field"]))

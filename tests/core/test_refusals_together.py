@@ -588,11 +588,15 @@ def test_patience_has_no_effect_once_spreading_is_left_out_which_it_must_be():
     ]
 
 
+WIDE = pool(gpus("n0", 2, group="g"), gpus("n1", 2, group="g"))
+
+
 @pytest.mark.parametrize(
     ("body", "the_pool", "code"),
     [
         ({"gpu_count": 4, "node_count": 2}, MIXED, "one_node_only"),
-        ({"gpu_count": 2}, pool(gpus("n0", 2, group="g"), gpus("n1", 2, group="g")), "no_nvlink_group"),
+        ({"gpu_count": 2}, WIDE, "no_nvlink_group"),
+        ({"gpu_count": 2, "allow_span": True}, WIDE, "no_nvlink_group"),
     ],
 )
 def test_a_whole_group_that_nobody_can_have_is_told_where_it_can_not_be_read_if_nvlink_is_needed(body, the_pool, code):
