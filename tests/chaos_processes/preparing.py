@@ -43,10 +43,10 @@ def main(nodes: list[str]) -> None:
     (home / "models").mkdir()
     for seed, name in enumerate(MODELS):
         model(home / "models" / name, seed)
-    stored = demo.models(home / "models", now())
+    stored = demo.store(home / "models", now())
     for name in nodes:
         demo.node_token(name, home / "nodes" / name / "token")
-    demo_files.write(home / "demo.json", settings.PUBLIC_URL, fresh, stored)
+    demo_files.write(home / "demo.json", settings.PUBLIC_URL, fresh, stored.models, stored.datasets)
 
 
 if __name__ == "__main__":
