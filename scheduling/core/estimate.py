@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduling.core.first_start import is_bound, last_start
@@ -39,7 +39,8 @@ class Estimate:
     comes and all jobs run to their time limits, and of a long queue when the work ahead of it is shared out over the
     pool; ``high`` when that goes half as fast. ``rank``: its place in the queue, from 1. ``promised``: it holds a
     reservation and nobody ahead of it waits without one, so only a job still to come or a fault delays it. ``exact``:
-    ``low`` is the instant until which something keeps it, and is not told in whole minutes."""
+    ``low`` is the instant until which something keeps it, and is not told in whole minutes. ``leaves``: it leaves the
+    queue before it starts, and nobody asked when it would start if it stayed."""
 
     at: int
     low: int
@@ -47,6 +48,7 @@ class Estimate:
     rank: int
     promised: bool
     exact: bool = False
+    leaves: bool = False
 
     def __post_init__(self) -> None:
         if not self.low <= self.at <= self.high:
@@ -63,7 +65,8 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
 
     The work ahead is the GPU time up to ``max_duration`` of every waiting job of higher rank, as if spread evenly over
     all GPUs that take work: what a queue that never idles needs at most, but for what doesn't pack. A short queue is
-    played forward besides, and the range holds what comes of that.
+    played forward besides, and the range holds what comes of that; of a job that leaves it by its ``start_by``, where
+    the explainer plays that too, what would come if it stayed.
     """
     found = explainer.starts_by(queued)
     if found is None:
@@ -78,18 +81,22 @@ def estimate(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> Esti
         past = last_start(scheduler, explainer.starts(queued), queued)
         last = low if past is None else max(low, past)
     at, high = (last if queued.may_evict else low) + ahead // gpus, last - (-2 * ahead // gpus)
-    seen = explainer.foresight.start_of(queued.job)
+    seen, limit = explainer.foresight.start_of(queued.job), queued.job.start_by_ms
+    leaves = seen is not None and limit is not None and seen >= limit
+    if leaves and explainer.plays_stays:
+        seen = explainer.foresight.start_of(replace(queued.job, start_by_ms=None))
+        leaves = False
     if seen is not None:
         seen = max(seen, now_ms)
         high = max(high, seen)
-        if queued.job.start_by_ms is None or seen < queued.job.start_by_ms:
-            low, at = min(low, seen), seen
-        else:  # it leaves: had it stayed, it would start then or later
+        if leaves:  # had it stayed, it would start then or later
             at = max(at, seen)
+        else:
+            low, at = min(low, seen), seen
     # A reservation binds those behind it only: with work ahead that holds none it is no more than a hope.
     # Nor is it one of the place that a gang gets which holds out no more, or of one before others' reservations.
     promised = explainer.is_promised(queued) and ahead == 0 and not queued.shape.wanted.strict and low == high
-    return Estimate(at, low, high, rank, promised, exact=is_bound(scheduler, queued, low))
+    return Estimate(at, low, high, rank, promised, is_bound(scheduler, queued, low), leaves)
 
 
 def gets_it_then(scheduler: Scheduler, explainer: Explainer, queued: Queued) -> bool:

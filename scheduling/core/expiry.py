@@ -28,18 +28,18 @@ def expiry(job: WaitingJob, found: Estimate | None) -> Reason | None:
     # A job that could start at the very instant leaves: what has passed is looked at first.
     if high < job.start_by_ms:
         return None
-    first, last, enough = max(found.told_low, job.due_ms), max(latest(found.high), job.due_ms), latest(high + 1)
-    numbers = (("start_by_ms", job.start_by_ms), ("start_by_at_least_ms", enough), ("expected_from_ms", first))
-    helps = f"With a latest start of {instant_in_words(enough)} or later it would be in time."
+    first, last = max(found.told_low, job.due_ms), max(latest(found.high), job.due_ms)
+    numbers = (("start_by_ms", job.start_by_ms), ("expected_from_ms", first))
     if low >= job.start_by_ms:
         expected = f"on {instant_in_words(first)} at the soonest"
         message = f"It leaves the queue on {limit}, before it is expected to start: {expected}."
-        return Reason("EXPIRES", f"{message} {helps}", numbers)
-    message = (
-        f"It may leave the queue before it starts: it has until {limit}, and is expected between "
-        f"{instant_in_words(first)} and {instant_in_words(last)}."
+        return Reason("EXPIRES", message, numbers)
+    expected = f"is expected between {instant_in_words(first)} and {instant_in_words(last)}"
+    if found.leaves:
+        expected = "as the queue stands it does not start by then"
+    return Reason(
+        "MAY_EXPIRE", f"It may leave the queue before it starts: it has until {limit}, and {expected}.", numbers
     )
-    return Reason("MAY_EXPIRE", f"{message} {helps}", numbers)
 
 
 def in_time(job: WaitingJob, found: Estimate | None, foresight: Foresight, *, now_ms: int) -> Alternative | None:

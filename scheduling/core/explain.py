@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 class Explainer:
     """The reasons of what waits after a cycle. Answers are kept: it is one state of the scheduler that it explains."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, *, plays_stays: bool = False) -> None:
+        """``plays_stays``: of a job that leaves by its ``start_by`` it is played when it would start if it stayed; that
+        takes a play a job, so it is for who looks at one."""
+        self.plays_stays = plays_stays
         if scheduler.last is None:
             raise ValueError("only what a cycle has looked at can be explained: call cycle() first")
         self._scheduler = scheduler

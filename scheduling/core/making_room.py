@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduling.core.alternatives import Alternative, changes_that
+from scheduling.core.alternatives import Alternative, changes_that, usable_s
 from scheduling.core.bookings import Bookings
+from scheduling.core.halving import largest_that
 from scheduling.core.placement import find
 from scheduling.core.preemption import Choice, choose_victims, evictable
 from scheduling.core.resources import ResourceRequest
 from scheduling.core.waiting import Queued
-from scheduling.core.words import jobs_in_words
+from scheduling.core.words import duration_in_words, jobs_in_words
 
 if TYPE_CHECKING:
     from scheduling.core.cycle import Cycle
@@ -29,6 +30,7 @@ def making_room(
     candidates = evictable(scheduler, queued) if queued.may_evict else []
     if not candidates:
         return
+    yield from _ending_sooner(scheduler, bookings, queued, now_ms=cycle.now_ms)
     within_reach = scheduler.room.free_count + sum(len(held.gpus) for held in candidates)
     pins = bookings.pins(queued.owner[1], queued.duration_ms)
     victims: dict[ResourceRequest, int] = {}
@@ -49,3 +51,28 @@ def making_room(
         if victims[changed]:
             evicts = f"{words} and by evicting {jobs_in_words(victims[changed])}"
             yield Alternative(name, value, evicts, changed, queued.duration_ms // 1000)
+
+
+def _ending_sooner(scheduler: Scheduler, bookings: Bookings, queued: Queued, *, now_ms: int) -> Iterator[Alternative]:
+    """The longest time limit with which it would evict for it, since it ends before what is promised to others."""
+    project, job, found = queued.owner[1], queued.job, dict[int, int]()
+
+    def limit_before(promises: int) -> int:
+        listed = bookings.blocking(project)
+        return usable_s(listed[promises].start_ms - now_ms) if promises < len(listed) else 0
+
+    def starts(promises: int) -> bool:
+        limit = limit_before(promises - 1)
+        if not 0 < limit < queued.duration_ms // 1000:
+            return False
+        other = scheduler.described(replace(job, remaining_s=limit))
+        choice = choose_victims(scheduler, bookings, other, pins=bookings.pins(project, limit * 1000), now_ms=now_ms)
+        found[limit] = len(choice.victims) if isinstance(choice, Choice) else 0
+        return found[limit] > 0
+
+    reach = sum(each.start_ms < now_ms + queued.duration_ms for each in bookings.blocking(project))
+    last = largest_that(starts, reach)
+    if last:
+        limit = limit_before(last - 1)
+        words = f"a time limit of at most {duration_in_words(limit)} and by evicting {jobs_in_words(found[limit])}"
+        yield Alternative("duration_at_most_s", limit, words, job.request, limit)

@@ -83,7 +83,7 @@ class Outlook:
         self.as_of, self.policy, self._snapshot = now, snapshot.policy, snapshot
         self.scheduler = Scheduler(snapshot, unreachable=back.unreachable)
         self.plan: Plan = self.scheduler.cycle(snapshot.now_ms, back)
-        self.explainer = Explainer(self.scheduler)
+        self.explainer = Explainer(self.scheduler, plays_stays=True)
 
     def knows(self, job_id: str) -> bool:
         """Whether the job waited when this was made."""

@@ -29,7 +29,7 @@ TOLD_APART = frozenset({
     "less_on_fewer_nodes", "without_waiting", "closed", "evictable", "evictable_gpus", "would_evict", "free_at_ms",
     "save_s",
     "until_ms", "kept", "kept_until_ms", "if_saved",
-    "window_from_ms", "window_until_ms", "start_by_ms", "start_by_at_least_ms", "expected_from_ms", "rules",
+    "window_from_ms", "window_until_ms", "start_by_ms", "expected_from_ms", "rules",
     "earliest_domain", "earliest_at_ms", "lost_gpu_s", "protected", "protected_until_ms",
     "group", "level", "running", "kept_away_by", "jobs_ahead", "gpus_taken", "field", "limit",
 })  # fmt: skip

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduling.core import played
 from scheduling.core.decide import decide
+from scheduling.core.estimate import estimate
 from scheduling.core.explain import Explainer
 from scheduling.core.plan import Reason
 from scheduling.core.pool import Pool
@@ -30,13 +33,14 @@ def test_a_job_that_is_expected_only_after_its_latest_start_is_told_when_it_leav
     assert first.code == "EXPIRES"
     assert first.message == (
         "It leaves the queue on 1 Jan 1970, 00:30 UTC, before it is expected to start: on 1 Jan 1970, 01:00 UTC at the "
-        "soonest. With a latest start of 1 Jan 1970, 01:01 UTC or later it would be in time."
+        "soonest."
     )
 
 
 def test_what_is_said_to_be_in_time_is_in_time():
-    least = dict(reasons(job("1", start_by_ms=HOUR_MS // 2))[0].numbers)["start_by_at_least_ms"]
-    assert [each.code for each in reasons(job("1", start_by_ms=int(least)))] == ["BUSY"]
+    late = job("1", start_by_ms=HOUR_MS // 2)
+    ((least, _, _),) = later_starts(world(loose(1), late, running=[live("r", "n0/0", ends=3600)], now_ms=0), "1")
+    assert [each.code for each in reasons(job("1", start_by_ms=least))] == ["BUSY"]
 
 
 def test_why_it_waits_is_told_too():
@@ -48,10 +52,36 @@ def test_a_start_at_the_very_instant_is_too_late():
 
 
 def test_a_job_that_is_expected_around_its_latest_start_may_leave_the_queue():
-    ahead = job("0", 1, at=0)
-    first = reasons(ahead, job("1", at=1, start_by_ms=HOUR_MS + 60_000))[0]
+    waits = [job("0", 1, at=0), job("1", at=1, start_by_ms=HOUR_MS + 60_000)]
+    first = reasons(*waits)[0]
+    assert (first.code, first.message) == (
+        "MAY_EXPIRE",
+        "It may leave the queue before it starts: it has until 1 Jan 1970, 01:01 UTC, and as the queue stands it does "
+        "not start by then.",
+    )
+    seen = looked_at(world(loose(1), *waits, running=[live("r", "n0/0", ends=3600)], now_ms=0))
+    first = seen.of("1")[0]
     assert first.code == "MAY_EXPIRE"
     assert "is expected between 1 Jan 1970, 01:00 UTC and 1 Jan 1970, 03:00 UTC" in first.message
+
+
+@pytest.mark.parametrize("limit_ms", [HOUR_MS // 2, HOUR_MS + 60_000, 2 * HOUR_MS - 1])
+def test_who_looks_at_one_that_leaves_is_told_when_it_would_start_if_it_stayed(limit_ms):
+    def told(limit: int | None):
+        waits = [job("0", 1, at=0), job("1", at=1, start_by_ms=limit)]
+        snapshot = world(loose(1), *waits, running=[live("r", "n0/0", ends=3600)], now_ms=0)
+        explainer = looked_at(snapshot)
+        scheduler = explainer._scheduler
+        return replace(estimate(scheduler, explainer, scheduler.waiting.by_id["1"]), promised=False)
+
+    assert told(limit_ms) == told(None)
+
+
+def looked_at(snapshot: Snapshot) -> Explainer:
+    """The explanations for who looks at single jobs."""
+    scheduler = Scheduler(snapshot)
+    scheduler.cycle(snapshot.now_ms)
+    return Explainer(scheduler, plays_stays=True)
 
 
 @pytest.mark.parametrize("start_by_ms", [None, HOUR_MS + 1])
@@ -71,9 +101,10 @@ def test_a_job_that_rests_after_a_failure_until_its_latest_start_is_told_so():
 
 
 def test_an_expected_start_is_told_down_to_the_minute_and_what_would_be_in_time_up():
-    first = reasons(job("1", start_by_ms=HOUR_MS // 2), ends=3629)[0]
-    assert "on 1 Jan 1970, 01:00 UTC at the soonest" in first.message
-    assert dict(first.numbers)["start_by_at_least_ms"] == HOUR_MS + 60_000
+    late = job("1", start_by_ms=HOUR_MS // 2)
+    assert "on 1 Jan 1970, 01:00 UTC at the soonest" in reasons(late, ends=3629)[0].message
+    found = later_starts(world(loose(1), late, running=[live("r", "n0/0", ends=3629)], now_ms=0), "1")
+    assert [least for least, _, _ in found] == [HOUR_MS + 60_000]
 
 
 @pytest.mark.parametrize(("start_by_s", "holds", "starts"), [(180, [], ["small"]), (181, ["large"], [])])

@@ -98,6 +98,19 @@ def test_a_job_that_may_evict_is_offered_what_would_start_with_victims_and_nothi
     ]
 
 
+def test_a_job_that_may_evict_behind_a_promise_is_offered_the_time_limit_with_which_it_would_do_so_now():
+    running = [live("r", "n0/0", "n0/1", level="Low", granted_ms=0, ends=9_000)]
+    kept = replace(job("0", 2, level="Critical", at=1), may_evict=False)
+    waiting = job("1", 2, level="Critical", at=2, seconds=20_000)
+    scheduler, explainer = explained(kept, waiting, the_pool=loose(2), running=running)
+    (found,) = explainer.helps(scheduler.waiting.by_id["1"])
+    assert (found.name, found.words, found.starts_ms) == (
+        "duration_at_most_s", "a time limit of at most 2 h 28 min and by evicting 1 job", None,
+    )  # fmt: skip
+    changed = replace(waiting, remaining_s=found.duration_s)
+    assert [each.job for each in decide(world(loose(2), kept, changed, running=running)).preempts] == ["r"]
+
+
 def test_what_would_start_less_than_a_minute_sooner_is_not_offered():
     running = [live("r", "n0/0", ends=3_500), live("s", "n1/0", ends=3_490)]
     waiting = job("1", rules=[rule("node", "In", "n0")])

@@ -176,7 +176,7 @@ class SpanShape(serializers.Serializer[Any]):
 
     at = serializers.DateTimeField(
         help_text="If nothing else comes and all runs to its time limit; of a long queue, with the work ahead spread "
-        "evenly over the pool. Where nothing is ahead it is the low end; where it leaves by start_by, no sooner."
+        "evenly over the pool. Where nothing is ahead it is the low end; where it leaves by start_by: if it stayed."
     )
     low = serializers.DateTimeField(help_text="If nothing ahead of it took its place.")
     high = serializers.DateTimeField(help_text="If what is ahead of it packs badly and runs to its limits.")
