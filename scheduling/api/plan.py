@@ -21,7 +21,7 @@ from scheduling.core.fields import shown
 from scheduling.core.lifecycle import JobState
 from scheduling.services import outlook, replay, whatif
 from scheduling.services.whatif import Change, Planned
-from scheduling.store.queries import credentials
+from scheduling.store.queries import after, credentials
 from scheduling.store.queries.access import Actor
 from workers.merge_table import Row
 
@@ -105,7 +105,7 @@ def hold_to_plan(body: dict[str, Any], actor: Actor, now: datetime, *, key: str 
 
 def foretold(job: dict[str, Any], actor: Actor, now: datetime) -> dict[str, Any]:
     """The job with what is expected of it and why, if it waits, and the one instant that all of that is of."""
-    if job["state"] != JobState.QUEUED:
+    if job["state"] != JobState.QUEUED or after.is_said(job["reasons"]):
         return not_foretold(job)
     with outlook.present.look(now, must_know=job["id"]) as seen:
         found, as_of = seen.foretell(job["id"], kind=job["kind"]), seen.as_of

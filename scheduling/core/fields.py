@@ -12,14 +12,13 @@ from scheduling.core.resources import FieldError, Limit
 from scheduling.core.unusable import BrokenText, HugeNumber
 
 ALIASES = {"gpu_per_node": "gpus_per_node", "nvlink": "nvlink_required", "duration": "max_duration"}
-BUILT = (
+KNOWN = (
     "kind", "name", "project", "queue", "priority", "purpose", "gpu_count", "node_count", "gpus_per_node",
     "gpu_memory_min", "nvlink_required", "nvlink_exclusive", "required_level", "max_wait_for_level", "allow_span",
-    "max_duration", "affinity", "anti_affinity", "with", "group", "not_before", "start_by", "retries", "preemptible",
+    "max_duration", "affinity", "anti_affinity", "with", "group", "after", "after_any",
+    "not_before", "start_by", "retries", "preemptible",
     "params", "replaces",
 )  # fmt: skip
-UNBUILT = {"after": "waiting for other jobs"}
-KNOWN = (*BUILT, *UNBUILT)
 MAX_SHOWN = 60
 MAX_FIELD = 200
 
@@ -108,12 +107,6 @@ class Fields:
             if name not in known:
                 hint = nearest(name, (*known, *(alias for alias, right in ALIASES.items() if right in known)))
                 self.refuse(name, "unknown_field", f"there is no field {shown(name)}{hint}; remove it")
-
-    def refuse_unbuilt(self) -> None:
-        """An error for each field that asks for something the scheduler can't do yet."""
-        for name, what in UNBUILT.items():
-            if self._values.get(name) not in (None, False, [], {}, ()):
-                self.refuse(name, "not_yet", f"{what} is not supported yet; leave {name} out")
 
     def flag(self, name: str, *, default: bool) -> bool | None:
         """A true or false, or None after an error."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
+from scheduling.core.after import read_after
 from scheduling.core.demand import read_resources
 from scheduling.core.fields import KNOWN, Fields, nearest, shown
 from scheduling.core.instants import as_instant, read_times
@@ -50,7 +51,6 @@ def validate(
     """
     fields = Fields(raw)
     fields.refuse_unknown(KNOWN)
-    fields.refuse_unbuilt()
     kind = _kind(fields, kinds)
     project = _project(fields, rights)
     queue = _queue(fields, policy, kinds.get(kind or ""))
@@ -63,6 +63,7 @@ def validate(
     preemptible = _preemptible(fields, rights)
     raw_params = _params(fields)
     check_replaces(fields)
+    after, after_any = read_after(fields)
     if fields.errors or kind is None or project is None or queue is None or level is None or name is None:
         return None, fields.in_order()
     if request is None or retries is None or preemptible is None:
@@ -79,6 +80,8 @@ def validate(
         retries=retries,
         preemptible=preemptible,
         purpose=purpose,
+        after=after,
+        after_any=after_any,
         not_before=None if not_before is None else as_instant(not_before),
         start_by=None if start_by is None else as_instant(start_by),
         max_wait_for_level=request.max_wait_for_level_s,

@@ -141,6 +141,7 @@ class Submission:
     preemptible: bool = True
     purpose: str | None = None
     after: tuple[str, ...] = ()
+    after_any: bool = False
     not_before: str | None = None
     start_by: str | None = None
     max_wait_for_level: int | None = None

@@ -1,6 +1,7 @@
 """What is stored: fields, constraints, cheap properties. Written by ``store`` alone (policy: by the admin)."""
 
 from scheduling.models.access import ApiToken, IdempotencyKey
+from scheduling.models.after import Predecessor
 from scheduling.models.allocations import Allocation, Attempt, AttemptNode, LogChunk, LostWork, MetricPoint
 from scheduling.models.artifacts import Artifact, ArtifactParent, JobOutput, ProjectBlob, UnusedBlob, Upload
 from scheduling.models.events import Availability, Event, SchedulerState
@@ -45,6 +46,7 @@ __all__ = [
     "NodeLive",
     "Nomination",
     "PlanningSettings",
+    "Predecessor",
     "PreemptionRule",
     "Project",
     "ProjectBlob",

@@ -92,6 +92,13 @@ class Job(models.Model):
         default="",
         help_text="equal for jobs that come to the same result; empty: unknown",
     )
+    awaits = models.PositiveSmallIntegerField(
+        default=0, help_text="of so many of its predecessors the end is waited for; until then it is in no queue"
+    )
+    after_any = models.BooleanField(default=False, help_text="whatever the end of its predecessors")
+    depth = models.PositiveIntegerField(
+        default=0, help_text="greater than that of every predecessor: rows are locked in this order"
+    )
     replaces = models.OneToOneField(
         "self", null=True, on_delete=models.SET_NULL, related_name="replaced_by",
         help_text="the waiting job that this one took the place of",
@@ -120,6 +127,7 @@ class Job(models.Model):
             models.Index(
                 fields=["no_evict_until"], condition=Q(no_evict_until__isnull=False), name="job_evicts_nobody"
             ),
+            models.Index(fields=["start_by"], condition=Q(awaits__gt=0), name="job_awaiting_by_start"),
         ]
         constraints = [
             models.CheckConstraint(
@@ -149,6 +157,7 @@ class Job(models.Model):
                 | Q(project__isnull=False, user__isnull=False, queue__isnull=False, level__isnull=False),
                 name="job_accepted_has_owner",
             ),
+            models.CheckConstraint(condition=Q(awaits=0) | ~Q(state__in=LIVE), name="job_that_awaits_is_not_live"),
         ]
 
     def __str__(self) -> str:

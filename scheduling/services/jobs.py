@@ -12,10 +12,11 @@ from uuid import UUID
 
 from django.db import transaction
 
+from scheduling.core.after import MAX_AFTER
 from scheduling.core.capacity import rooms_at_door
 from scheduling.core.lifecycle import JobState
 from scheduling.core.request import FieldError, ResourceRequest, Rights, Submission, validate
-from scheduling.services import models_fit, notify, quota, recipes, replacing
+from scheduling.services import after, models_fit, notify, quota, recipes, replacing
 from scheduling.services.same_work import Work, key_of
 from scheduling.store import load, topology
 from scheduling.store.clock import to_ms
@@ -60,8 +61,8 @@ def check(
 ) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
     """(submission, what was resolved, errors): what REST, the form and a dry run agree on.
 
-    Resolved are the parameters, the ``inputs``, the ``rows`` of a merge whose tensors differ in how they are made, and
-    the row of the job that it ``replaces``.
+    Resolved are the parameters, the ``inputs``, the ``rows`` of a merge whose tensors differ in how they are made,
+    the row of the job that it ``replaces``, and those of the jobs that come ``before`` it by the ids that were named.
     """
     policy, pool = load.policy_of(), load.pool_of()
     project = _project(body, actor)
@@ -79,13 +80,18 @@ def check(
     errors = [_error(e) for e in found]
     original, wrong_original = replacing.find(body.get(replacing.FIELD), actor)
     errors += wrong_original
-    resolved: dict[str, Any] = {"params": body.get("params") or {}, "inputs": [], "rows": (), "replaces": original}
+    before, wrong_before = after.find(body, actor, original=original)
+    errors += wrong_before
+    resolved: dict[str, Any] = {
+        "params": body.get("params") or {}, "inputs": [], "rows": (), "replaces": original, "before": before,
+    }  # fmt: skip
     if isinstance(kind, str) and kind in KINDS:
         clean, wrong = recipes.check(kind, body.get("params"))
         errors += [asdict(e) for e in wrong]
         resolved["params"] = clean
         if project and actor.sees(project):  # else the project is the fault, and nothing else can be said
-            fit = models_fit.check(kind, clean, project=project, actor=actor, right=not wrong)
+            sources = models_fit.Sources(project, actor, before)
+            fit = models_fit.check(kind, clean, sources, right=not wrong)
             resolved |= {"inputs": fit.inputs, "rows": fit.rows}
             errors += fit.errors
     if project and actor.sees(project) and (over := quota.over(project)) is not None:
@@ -136,19 +142,37 @@ def submit(
     submission, resolved, errors = check(body, actor, now)
     made: commit.Created | None = None
     if submission is not None:
-        original = resolved["replaces"]
-        replaces = _replaces(original, submission, resolved, actor)
-        columns = {**_columns(submission, resolved, body), **(begins or _goes_on(original, submission, resolved))}
-        made = commit.create(
-            columns, user_id=actor.user_id, key=body_key, now=now, actor=actor.label, replaces=replaces
-        )
-        if made is None:  # the job to be replaced has moved on since it was checked
-            errors = check(body, actor, now)[2]
+        for _ in range(MAX_AFTER + 2):
+            made = _create(submission, resolved, body, begins, actor, body_key, now)
+            if made is not None:
+                break
+            # a job that it is to replace, or to wait for, has moved on since it was checked
+            submission, resolved, errors = check(body, actor, now)
+            if submission is None:
+                break
     elif body_key is not None and any(each["field"] == replacing.FIELD for each in errors):
         made = commit.made_by(actor.user_id, body_key)  # the same body, sent twice at once, has replaced it
     if made is None:
         return Refused(errors, _keep_refused(body, text, errors, actor, now))
     return Accepted(made.job_id, made.fresh) if made.same_body else KeyConflict(made.job_id)
+
+
+def _create(
+    submission: Submission,
+    resolved: Mapping[str, Any],
+    body: Mapping[str, Any],
+    begins: Mapping[str, Any] | None,
+    actor: Actor,
+    key: commit.Key | None,
+    now: datetime,
+) -> commit.Created | None:
+    original = resolved["replaces"]
+    columns = {**_columns(submission, resolved, body), **(begins or _goes_on(original, submission, resolved))}
+    return commit.create(
+        columns, user_id=actor.user_id, key=key, now=now, actor=actor.label,
+        replaces=_replaces(original, submission, resolved, actor),
+        after=after.stored_as(resolved["before"], any_end=submission.after_any),
+    )  # fmt: skip
 
 
 def _replaces(
@@ -285,7 +309,7 @@ def retry(job_id: str, actor: Actor, now: datetime) -> Accepted | Refused | KeyC
         return Moved(JobState(job.state), lawful=False)
     if going is not None:
         return Accepted(going, fresh=False)
-    body = body_again(job_id, actor) or {}
+    body = after.again(job, body_again(job_id, actor) or {})
     past = [name for name in ("not_before", "start_by") if (at := getattr(job, name)) and at <= now]
     again = {name: value for name, value in body.items() if name not in past}
     return submit(again, actor, now, begins={"retry_of_id": job.pk, **commit.beginning(job)})
@@ -301,4 +325,4 @@ def body_again(job_id: str, actor: Actor) -> dict[str, Any] | None:
     job = queries.one(actor, job_id)
     if job is None:
         return None
-    return {**{k: v for k, v in job.spec.items() if k != "inputs"}, "params": job.params}
+    return after.as_they_stand(job, {**{k: v for k, v in job.spec.items() if k != "inputs"}, "params": job.params})

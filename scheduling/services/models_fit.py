@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduling.services import evaluation_fit
+from scheduling.core.after import output_meant
+from scheduling.services import evaluation_fit, job_outputs
 from scheduling.store.clock import past_in_words
 from scheduling.store.queries import artifacts
 from scheduling.store.queries.access import Actor
@@ -31,10 +33,45 @@ class Fit:
     rows: tuple[Row, ...] = ()
 
 
-def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, right: bool) -> Fit:
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the artifacts of a job are looked for: among those of the actor's projects, the job's own first, and the
+    outputs of the jobs that come ``before`` it, by their ids.
+
+    Without an actor those that were found before count, ``pinned`` by the names under which the job reads them.
+    ``seen``: what was found for other jobs of the same actor, by project and reference.
+    """
+
+    project: str
+    actor: Actor | None
+    before: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    pinned: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    seen: dict[tuple[str, str], Any] = dataclasses.field(default_factory=dict)
+
+    def find(self, where: str, reference: str, name: str, kind: str) -> tuple[Any, list[dict[str, Any]]]:
+        """(the artifact, or None; why there is none). The output of a job that has yet to end is none, for no
+        reason. ``kind``: what is looked for, to name one that is called alike."""
+        meant = output_meant(reference)
+        if meant is not None:
+            found, wrong = job_outputs.meant(*meant, self.before)
+            if found is not None and found.deleted_at is not None:
+                wrong = "deleted_artifact", f"{found.name!r} was deleted: restore it on its page"
+            return (found, []) if wrong is None else (None, [_wrong(where, *wrong)])
+        if self.actor is None:
+            return self.pinned[name], []
+        key = (self.project, reference)
+        if key not in self.seen:
+            sees = self.actor.sees(self.project)
+            self.seen[key] = artifacts.resolve(self.actor, *key) if sees else None
+        found = self.seen[key]
+        return found, [] if found is not None else [_unknown(where, reference, self.project, self.actor, kind)]
+
+
+def check(kind: str, params: Mapping[str, Any], sources: Sources, *, right: bool) -> Fit:
     """``right``: nothing is wrong with the parameters themselves.
 
-    An artifact the actor may not know of reads exactly like one that doesn't exist.
+    An artifact the actor may not know of reads exactly like one that doesn't exist. Of the output of a job that has yet
+    to end nothing is said.
     """
     inputs: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
@@ -42,10 +79,11 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
     tables: dict[str, Table] = {}
     files: dict[str, list[str]] = {}
     rows: dict[str, Any] = {}
-    for field, reference, name in KINDS[kind].references(params):
-        found = artifacts.resolve(actor, project, reference) if actor.sees(project) else None
+    named = KINDS[kind].references(params)
+    for field, reference, name in named:
+        found, missing = sources.find(field, reference, name, _kind_to_read(kind, name))
         if found is None:
-            errors.append(_unknown(field, reference, project, actor, _kind_to_read(kind, name)))
+            errors += missing
         elif (wanted := KINDS[kind].kinds_of(name)) and found.kind not in wanted:
             errors.append(_wrong(field, f"not_a_{wanted[0]}", f"{found.name!r} is a {found.kind}, not a {wanted[0]}"))
         elif found.corrupt:
@@ -71,7 +109,7 @@ def check(kind: str, params: Mapping[str, Any], *, project: str, actor: Actor, r
             beside = field if field == BASE_FIELD or "recipe" in params else "params.models"
             errors += _differences(beside, tensors[0][1:], (other, theirs))
     telling = recipe is not None and is_worth_telling(recipe)
-    if recipe is None or errors or len(tables) < len(inputs) or not (telling or recipe.pattern):
+    if recipe is None or errors or len(tables) < len(named) or not (telling or recipe.pattern):
         return Fit(inputs, [*errors, *tokenizer])
     parts, wrong = lay_out(recipe, tables)
     made = tuple(rows_of(recipe, parts, tables)) if telling and not wrong else ()
@@ -83,16 +121,16 @@ def _kind_to_read(kind: str, name: str) -> str:
     return next(iter(KINDS[kind].kinds_of(name)), "model")
 
 
-def _unknown(field: str, reference: str, project: str, actor: Actor, kind: str) -> dict[str, Any]:
+def _unknown(where: str, reference: str, project: str, actor: Actor, kind: str) -> dict[str, Any]:
     """What there is no artifact for, or no more."""
     gone = artifacts.deleted(actor, project, reference) if actor.sees(project) else None
     if gone is not None and gone.deleted_at is not None:
         words = (
             f"{gone.name!r} was deleted on {past_in_words(gone.deleted_at)} ({gone.deleted_why}): restore it on its "
         )
-        return _wrong(field, "deleted_artifact", f"{words}page while its bytes are kept, or give another")
+        return _wrong(where, "deleted_artifact", f"{words}page while its bytes are kept, or give another")
     hint = nearest(reference, artifacts.names(actor, project, kind)) if actor.sees(project) else ""
-    return _wrong(field, "no_such_artifact", f"there is no artifact {reference[:100]!r} in your projects{hint}")
+    return _wrong(where, "no_such_artifact", f"there is no artifact {reference[:100]!r} in your projects{hint}")
 
 
 def _table(name: str, tensors: Mapping[str, Any]) -> Table:

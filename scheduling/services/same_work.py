@@ -30,16 +30,23 @@ def is_same(one: Work, other: Work) -> bool:
 
 def key_of(work: Work) -> str:
     """The sha256, in hex, of what the result depends on: the kind, its parameters, and the digests of its artifacts. ""
-    where the kind may come to another result each time."""
-    if not KINDS[work.kind].repeatable:
+    where the kind may come to another result each time, and as long as an artifact is yet to be made."""
+    if not KINDS[work.kind].repeatable or _is_open(work):
         return ""
     basis = {"kind": work.kind, "params": _naming(work, "digest")}
     return hashlib.sha256(json.dumps(basis, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def _is_open(work: Work) -> bool:
+    """Whether it names outputs of jobs that have yet to succeed: these are not among the artifacts that were found."""
+    return len(KINDS[work.kind].references(work.params)) != len(work.inputs)
+
+
 def _naming(work: Work, how: str) -> Any:
     """The parameters with the ``artifact`` (its id) or the ``digest`` of each artifact in the place of its name."""
     params = copy.deepcopy(dict(work.params))
+    if _is_open(work):
+        return {"inputs": [dict(each) for each in work.inputs], **params}
     if params.get("recipe") is not None:
         named = zip(KINDS[work.kind].references(params), work.inputs, strict=True)
         return {

@@ -98,6 +98,7 @@ def run_tick(holder: str, now: datetime, ticker: Ticker | None = None) -> TickRe
         return TickResult(led=False)
     plan, scheduler = decided.plan, decided.scheduler
     late = deadlines.enforce(now)
+    deadlines.expire_awaiting(now)
     notify.ring([*applied.nodes, *late])
     pool.empty(now)
     acted = bool(plan.starts or plan.expired or plan.reclaims or plan.nominations or plan.unnominations)

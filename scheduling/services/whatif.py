@@ -18,7 +18,7 @@ from scheduling.core.policy import Policy
 from scheduling.core.preview import Preview, preview
 from scheduling.core.resources import ResourceRequest, Submission
 from scheduling.core.snapshot import WaitingJob
-from scheduling.services import jobs, never, outlook, replacing
+from scheduling.services import after, jobs, never, outlook, replacing
 from scheduling.services.changed_fields import fields_of, whole
 from scheduling.services.outlook import Foretold, Outlook, Span
 from scheduling.services.reasons import JOB_NUMBERS, plain
@@ -120,6 +120,9 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
                 "never", now, reasons=reasons, alternatives=helps, in_place_of=instead, rows=resolved["rows"]
             )
         return Unplannable(errors)
+    after_others = after.reason(resolved["before"], any_end=submission.after_any)
+    if after_others is not None:
+        return _after_others(after_others, submission, resolved, body, actor, now)
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
         made = _planned(found, job, here, actor)
@@ -130,6 +133,23 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
     key = key_of(Work(submission.kind, resolved["params"], resolved["inputs"]))
     same = same_as(actor, key, but="" if instead is None else instead.job)
     return replace(made, in_place_of=instead, same=same, rows=resolved["rows"], token=_token(body, made, actor, now))
+
+
+def _after_others(
+    reason: Mapping[str, Any],
+    submission: Submission,
+    resolved: Mapping[str, Any],
+    body: Mapping[str, Any],
+    actor: Actor,
+    now: datetime,
+) -> Planned:
+    """The plan of what waits for other jobs first: nothing tells when these end, so nothing tells when it starts."""
+    request = submission.request
+    made = Planned(
+        "later", now, reasons=(reason,), gpu_hours=round(request.gpu_count * request.max_duration_s / 3600, 6),
+        in_place_of=_in_place_of(submission, resolved, actor), rows=resolved["rows"], fate=reason["code"],
+    )  # fmt: skip
+    return replace(made, token=_token(body, made, actor, now))
 
 
 def _fate(

@@ -24,7 +24,8 @@ PLACES = {"node": "node", "nvlink_group": "NVLink group", "rack": "rack"}
 OPERATORS = {"In": "is", "NotIn": "is not", "Gt": "is above", "Lt": "is below", "Exists": "is there",
              "DoesNotExist": "is not there"}  # fmt: skip
 # Rows of their own, told together, or the heading of the page.
-TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count", "gpus_per_node", "nvlink_required"})
+TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count", "gpus_per_node", "nvlink_required",
+                  "after", "after_any"})  # fmt: skip
 FIRST = ("queue", "priority", "purpose", "gpu_memory_min", "max_duration")
 OF_MERGE = frozenset({"recipe", "models", "base_model", "strategy", "t", "weights", "normalize", "tokenizer_source"})
 OF_EVALUATE = frozenset({"model", "dataset", "metrics", "batch_size", "architecture"})

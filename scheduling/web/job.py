@@ -14,7 +14,7 @@ from django.shortcuts import redirect, render
 from scheduling.core.lifecycle import JobState
 from scheduling.services import jobs as verbs
 from scheduling.services import now, whatif
-from scheduling.store.queries import events, known, pages, series, windows
+from scheduling.store.queries import after, events, known, pages, series, windows
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.same_work import same_as
@@ -35,7 +35,7 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
     """The job's state and reasons, its attempts, timeline, log and artifacts, and what may be done to it."""
     seq, row, moment = events.newest(), known_job(actor, job_id), now()
     found = queries.as_dict(row, now=moment)
-    seen = whatif.foretell(found["id"], moment, kind=found["kind"]) if found["state"] == JobState.QUEUED else None
+    seen = whatif.foretell(found["id"], moment, kind=found["kind"]) if _may_be_foretold(found) else None
     if seen is not None:  # what it waits for and when it starts are of one instant
         found = {**found, "reasons": whatif.told_now(actor, seen.reasons, found)}
     names = known.names(actor, [*jobs_in(found["reasons"]), *(seen.in_the_way if seen else ())])
@@ -68,10 +68,16 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
         "goes_on": goes_on(one),
         "instead_of": queries.in_place_of(row),
         "replaced_by": queries.replaced_by(row),
+        "after": after.listed(row),
+        "followers": after.followers(row),
         "same": same_as(actor, row.work_key, but=one["id"]) if one["waiting"] else None,
-        "at_stake": at_stake(one, timeline, moment) if one["can"]["cancel"] else "",
+        "at_stake": at_stake(one, timeline, moment, waiting=after.cancelled_with(row)) if one["can"]["cancel"] else "",
     }
     return render(request, "job.html", context)
+
+
+def _may_be_foretold(found: Mapping[str, Any]) -> bool:
+    return found["state"] == JobState.QUEUED and not after.is_said(found["reasons"])
 
 
 @posted

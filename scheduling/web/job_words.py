@@ -209,8 +209,17 @@ def _in_all(job: Mapping[str, Any]) -> str:
     return f" in {amount(job['attempt'], 'attempt')}" if job["attempt"] > 1 else ""
 
 
-def at_stake(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: datetime) -> str:
-    """What is lost when the job is cancelled now."""
+def at_stake(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: datetime, *, waiting: int = 0) -> str:
+    """What is lost when the job is cancelled now; ``waiting``: so many jobs are cancelled with it."""
+    lost = _lost_by_cancelling(job, events, now)
+    return (
+        f"{lost} {amount(waiting, 'job')} that wait{'s' * (waiting == 1)} for it will be cancelled too."
+        if waiting
+        else lost
+    )
+
+
+def _lost_by_cancelling(job: Mapping[str, Any], events: Sequence[Mapping[str, Any]], now: datetime) -> str:
     if job["state"] in (JobState.QUEUED, JobState.HELD):
         so_far = "It is not running" if job["attempt"] else "It has not started"
         return f"{so_far}, so no work is lost; its place in the queue is."

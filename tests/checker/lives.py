@@ -12,8 +12,8 @@ from tests.checker.replaced import since
 # As published in the README's picture; written down here once more, so that a wrong table can't excuse itself.
 EDGES = {
     "": {"QUEUED", "REJECTED"},
-    "QUEUED": {"HELD", "DISPATCHING", "CANCELLED"},
-    "HELD": {"QUEUED", "CANCELLED"},
+    "QUEUED": {"HELD", "DISPATCHING", "CANCELLED", "FAILED"},
+    "HELD": {"QUEUED", "CANCELLED", "FAILED"},
     "DISPATCHING": {"RUNNING", "CANCELLING", "QUEUED", "FAILED"},
     "RUNNING": {"PREEMPTING", "CANCELLING", "QUEUED", "SUCCEEDED", "FAILED", "TIMED_OUT"},
     "PREEMPTING": {"RUNNING", "CANCELLING", "QUEUED", "SUCCEEDED", "FAILED", "TIMED_OUT"},

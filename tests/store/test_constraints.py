@@ -7,7 +7,19 @@ import uuid
 import pytest
 from django.db import IntegrityError, transaction
 
-from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job, Level, Node, PreemptionRule, Project, Queue
+from scheduling.models import (
+    Allocation,
+    Attempt,
+    AttemptNode,
+    Gpu,
+    Job,
+    Level,
+    Node,
+    Predecessor,
+    PreemptionRule,
+    Project,
+    Queue,
+)
 from scheduling.store import load, seed
 from tests import builders as b
 
@@ -95,3 +107,20 @@ def test_a_part_of_an_attempt_has_its_rank_and_says_how_it_ended(wrong):
     part = {"attempt_id": run.attempt, "node": Node.objects.get(name="n2"), "rank": 1}
     refused(lambda: AttemptNode.objects.create(**{**part, **wrong}))
     AttemptNode.objects.create(**part)
+
+
+def test_a_job_that_waits_for_others_holds_no_gpus():
+    run, _ = running_attempt()
+    refused(lambda: Job.objects.filter(pk=run.job).update(awaits=1))
+
+
+def test_a_job_waits_for_another_once_and_never_for_itself():
+    made, run = b.busy_lab()
+    job, other = (b.submitted(made.who["alice"], b.command_body(after=[run.job])) for _ in range(2))
+    row = Predecessor.objects.get(job=job)
+    wrong = [{"before": job, "place": 1}, {"before": run.job, "place": 1}, {"before": other, "place": 64}]
+    for each in wrong:
+        refused(lambda each=each: Predecessor.objects.create(
+            job_id=job, before_id=each["before"], named=uuid.uuid4(), place=each["place"]
+        ))  # fmt: skip
+    refused(lambda: Predecessor.objects.create(job_id=job, before_id=other, named=row.named, place=1))

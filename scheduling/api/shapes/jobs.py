@@ -103,6 +103,12 @@ class JobRequest(WithGroup):
     affinity = AffinityShape(required=False, allow_null=True)
     anti_affinity = GroupRuleShape(required=False, allow_null=True, help_text="Not where jobs of the group run.")
     group = serializers.CharField(required=False, allow_null=True, help_text="The group of jobs it belongs to.")
+    after = serializers.ListField(
+        child=serializers.UUIDField(), required=False, allow_null=True, max_length=64,
+        help_text="Jobs of one's projects that must have succeeded first; when one of them ends otherwise it is "
+        "cancelled. An input may be `@JOB` or `@JOB/NAME`: the output of one of them.",
+    )  # fmt: skip
+    after_any = serializers.BooleanField(required=False, help_text="Any end of the jobs in `after` will do.")
     not_before = serializers.DateTimeField(required=False, allow_null=True)
     start_by = serializers.DateTimeField(required=False, allow_null=True, help_text="Cancelled if not started by then.")
     max_duration = serializers.CharField(required=False, help_text="4h, 90m, 1h30m, PT4H, seconds.")
@@ -250,6 +256,9 @@ class JobShape(WithGroup):
     affinity = AffinityShape(allow_null=True, help_text="As it was asked for.")
     anti_affinity = GroupRuleShape(allow_null=True)
     group = serializers.CharField(allow_null=True)
+    after = serializers.ListField(child=serializers.UUIDField(), help_text="As they were named; those that took their "
+                                  "place since are on its timeline.")  # fmt: skip
+    after_any = serializers.BooleanField()
     not_before = serializers.DateTimeField(allow_null=True)
     start_by = serializers.DateTimeField(allow_null=True)
     required_level = serializers.CharField(allow_null=True)
@@ -291,7 +300,8 @@ class JobShape(WithGroup):
     transfer = TransferShape(allow_null=True)
     reasons = ReasonShape(
         many=True,
-        help_text="Why it waits, or why and how it stops. UNHEARD: a node of a live job is silent, since when, and "
+        help_text="Why it waits, or why and how it stops. AFTER: other jobs are to end first; until then "
+        "nothing is foretold. UNHEARD: a node of a live job is silent, since when, and "
         "what follows when (`until_ms`; none while many are). EVICTS_NOBODY: for a while, since it would be a loop.",
     )
     as_of = serializers.DateTimeField(

@@ -9,14 +9,22 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from scheduling.models import Attempt
+from scheduling.core.lifecycle import JobEvent, JobState
+from scheduling.models import Attempt, Job
 from scheduling.store import journal
 from scheduling.store.commit.evictions import runs_on
+from scheduling.store.commit.grants import TOO_LATE
+from scheduling.store.commit.transitions import lock_job, step
 from scheduling.store.fixed import FixedValues
 
 # The node enforces the limit on its own clock; the server speaks when kill time and a heartbeat have passed too.
 LATE_S = 20.0
 
+_TOO_LATE = FixedValues(
+    lambda now: (
+        Job.objects.filter(awaits__gt=0, start_by__lte=now, state=JobState.QUEUED).order_by("pk").values_list("pk")
+    )
+)
 _ASKED_OR_BEGUN = FixedValues(
     lambda: Attempt.objects.filter(Q(action="stop") | Q(action="run", started_at__isnull=False), ended_at__isnull=True)
     .values_list("pk", "action", "why", "stop_by", "started_at", "remaining_s")
@@ -33,6 +41,20 @@ def enforce(now: datetime) -> list[str]:
         return []
     with transaction.atomic():
         return _kill(now)
+
+
+def expire_awaiting(now: datetime) -> int:
+    """Jobs that still wait for others when they were to start are CANCELLED; returns how many. Of those that wait for
+    GPUs the plan says so."""
+    late = [job for (job,) in _TOO_LATE(now)]
+    for key in late:
+        with transaction.atomic():
+            job = lock_job(key)
+            if job is not None and job.state == JobState.QUEUED and job.awaits:
+                told = f"{TOO_LATE}, and it still waited for others"
+                step(job, JobEvent.CANCEL, now, actor="scheduler", message=told,
+                     data={"cause": "start_by"}, fields={"outcome": "CANCELLED", "error": TOO_LATE})  # fmt: skip
+    return len(late)
 
 
 def _overdue(now: datetime) -> tuple[list[UUID], list[UUID]]:

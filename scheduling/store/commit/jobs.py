@@ -15,6 +15,7 @@ from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.models import Artifact, Attempt, IdempotencyKey, Job, Level, Project
 from scheduling.models.jobs import ENDED
 from scheduling.store import journal
+from scheduling.store.commit import after as chains
 from scheduling.store.commit import replacing, resuming
 from scheduling.store.commit.attempts import End, ask_to_stop, end
 from scheduling.store.commit.parts import release_unclaimed
@@ -51,21 +52,25 @@ def create(
     now: datetime,
     actor: str,
     replaces: replacing.Replaces | None = None,
+    after: chains.After | None = None,
 ) -> Created | None:
     """A QUEUED job with its event, and its key row, in one transaction; or the job that the key made before.
 
     ``fields`` are columns of :class:`Job`, with ``project``, ``queue`` and ``level`` by name. The job that it
-    ``replaces`` is cancelled, and where that was held this one is too; when that has started or ended meanwhile,
-    nothing is written: None.
+    ``replaces`` is cancelled, and where that was held this one is too; what waited for it waits for this one. It starts
+    ``after`` the jobs there. When one of all these has started or ended meanwhile, nothing is written: None.
     """
     if key is not None and (earlier := made_by(user_id, key)) is not None:
         return earlier
     try:
         with transaction.atomic():
-            original = None if replaces is None else replacing.locked(replaces)
-            if replaces is not None and original is None:
+            locked = chains.lock(after, () if replaces is None else (replaces.job_id,))
+            original = None if replaces is None or locked is None else replacing.locked(replaces)
+            if locked is None or (replaces is not None and original is None) or _in_a_circle(after, original):
                 return None if key is None else made_by(user_id, key)  # gone for another request with this key?
-            job = _stored(fields, user_id=user_id, key=key, now=now)
+            stands = chains.stands(after, locked)
+            job = _stored({**fields, **stands}, user_id=user_id, key=key, now=now)
+            chains.tie(job, after)
             replaced = None
             if original is not None and replaces is not None:
                 replaced = replacing.give_way(original, replaces, job, now, actor=actor)
@@ -78,6 +83,11 @@ def create(
         if key is not None and (earlier := made_by(user_id, key)) is not None:
             return earlier
         raise
+
+
+def _in_a_circle(after: chains.After | None, original: Job | None) -> bool:
+    """Whether the new job is to wait for one that waits for the job whose place it takes."""
+    return after is not None and original is not None and chains.waits_for(after.jobs.values(), original.pk)
 
 
 def _stored(fields: dict[str, Any], *, user_id: int, key: Key | None, now: datetime) -> Job:
@@ -100,7 +110,7 @@ def _submitted(job: Job, replaced: replacing.Told | None, *, actor: str) -> jour
     where = f"submitted to {job.queue.name} at {job.level.name}" if job.queue and job.level else "submitted"
     return journal.Note(
         "submitted", "job", str(job.pk), actor=actor, version=1, project=job.project.name if job.project else "",
-        message=f"{where}{_again(job)}{told.words}",
+        message=f"{where}{_again(job)}{told.words}{_waits(job)}",
         data={"to": "QUEUED", "gpus": job.gpu_count, "purpose": job.purpose, **told.data},
     )  # fmt: skip
 
@@ -110,6 +120,10 @@ def _again(job: Job) -> str:
         return ""
     begins = f"at step {job.resume_step}, where that was saved" if job.resume_id else "from the beginning"
     return f"; it does job {job.retry_of_id} again {begins}"
+
+
+def _waits(job: Job) -> str:
+    return f"; it waits for {job.awaits} other job{'s' * (job.awaits != 1)}" if job.awaits else ""
 
 
 def beginning(job: Job) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.words import instant_in_words
 from scheduling.models import Job
 from scheduling.store.clock import to_ms
+from scheduling.store.commit import after
 from scheduling.store.commit.transitions import lock_job, step
 
 REPLACEABLE = (JobState.QUEUED, JobState.HELD)
@@ -54,6 +55,7 @@ def give_way(original: Job, wanted: Replaces, to: Job, now: datetime, *, actor: 
     near = to.project_id == original.project_id  # else nobody who reads of the one need know of the other
     by = actor.removeprefix("user ")
     name = f"{to.name} (job {to.pk})" if near else "a job of another project"
+    after.hand_on(original, to, now, actor=actor)
     step(
         original, JobEvent.CANCEL, now, actor=actor, fields={"outcome": "CANCELLED"},
         message=f"replaced by {name}, as {by} asked; it had not started", data={"replaced_by": str(to.pk)},

@@ -1,4 +1,4 @@
-"""The guarded step of the job state machine, used by everything that changes a job's state."""
+"""The step of the job state machine, used by everything that changes a job's state, and what follows from an end."""
 
 from __future__ import annotations
 
@@ -6,21 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F
-
-from scheduling.core.lifecycle import TERMINAL, JobEvent, JobState, advance
+from scheduling.core.lifecycle import TERMINAL, JobEvent, JobState
 from scheduling.models import Job
-from scheduling.store import journal
-from scheduling.store.fixed import FixedObjects
-
-_LOCKED = FixedObjects(
-    lambda job: Job.objects.select_for_update(of=("self",)).select_related("project", "queue", "user").filter(pk=job)
-)
-
-
-def lock_job(job_id: UUID) -> Job | None:
-    """The job's row, locked until the transaction ends (SQLite locks the whole file anyway)."""
-    return _LOCKED.first(job_id)
+from scheduling.store.commit import after
+from scheduling.store.commit.moves import lock_job as lock_job
+from scheduling.store.commit.moves import move
 
 
 def step(
@@ -36,33 +26,10 @@ def step(
 ) -> JobState | None:
     """The job is in the state that ``event`` leads to, with its event row; None and unchanged where that is illegal.
 
-    ``job`` may be stale: the update only matches while the row still has ``job.state``.
-    """  # fmt: skip
-    source = JobState(job.state)
-    target = advance(source, event)
-    if target is None:
-        return None
-    changes: dict[str, Any] = {"state": target, "version": F("version") + 1, **(fields or {})}
+    ``job`` may be stale: the update only matches while the row still has ``job.state``. When it has ended, what waited
+    for that has moved on too.
+    """
+    target = move(job, event, now, actor=actor, message=message, data=data, fields=fields, attempt=attempt)
     if target in TERMINAL:
-        changes["ended_at"] = now
-    if not Job.objects.filter(pk=job.pk, state=source).update(**changes):
-        return None
-    job.refresh_from_db(fields=["state", "version", "ended_at", *(fields or {})])
-    journal.write(
-        [
-            journal.Note(
-                type=target.value.lower() if target is not JobState.QUEUED else "requeued",
-                object="job",
-                object_id=str(job.pk),
-                actor=actor,
-                version=job.version,
-                project=job.project.name if job.project else "",
-                attempt=attempt,
-                epoch=job.epoch,
-                message=message,
-                data={"from": source.value, "to": target.value, **(data or {})},
-            )
-        ],
-        now,
-    )
+        after.follow(job.pk, now)
     return target

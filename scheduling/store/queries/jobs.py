@@ -24,6 +24,7 @@ from scheduling.models import (
 from scheduling.models.jobs import LIVE
 from scheduling.store import journal
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.after import PREDECESSORS, after, awaits
 from scheduling.store.queries.evictions import EVICTS_NOBODY, evicts_nobody
 from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
 from scheduling.store.queries.lost import lost_in, resumes_from
@@ -63,7 +64,7 @@ def full(jobs: QuerySet[Job], *, files: bool = True) -> QuerySet[Job]:
     )
     return jobs.select_related("resume").defer(*(f"resume__{name}" for name in LARGE)).prefetch_related(
         Prefetch("attempts", newest), Prefetch("outputs", outputs(listed=files)),
-        Prefetch("replaces", _OTHERS), Prefetch("replaced_by", _OTHERS),
+        PREDECESSORS, Prefetch("replaces", _OTHERS), Prefetch("replaced_by", _OTHERS),
     )  # fmt: skip
 
 
@@ -169,6 +170,7 @@ def _asked(job: Job) -> dict[str, Any]:
         "anti_affinity": job.topology.get("apart"),
         "with": job.topology.get("near"),
         "group": job.group or None,
+        **after(job),
         "not_before": job.not_before,
         "start_by": job.start_by,
         "required_level": job.topology.get("required_level"),
@@ -229,6 +231,8 @@ def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]
         return [{"code": "HELD", "message": "held: release it to let it start", "numbers": {}}]
     if job.state != JobState.QUEUED:
         return []
+    if (waits_for := awaits(job)) is not None:
+        return [waits_for]
     holds = holds_now() if holds is None else holds
     found = holds.get("jobs", {}).get(str(job.pk))
     shapes, level = holds.get("shapes", {}), job.level.value if job.level else 0
@@ -241,7 +245,7 @@ def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]
 
 def scores_of(job: Job, holds: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The job's scores at the last tick that ranked it; empty for a job that does not wait."""
-    if job.state != JobState.QUEUED or not (job.queue and job.project and job.user and job.level):
+    if job.state != JobState.QUEUED or job.awaits or not (job.queue and job.project and job.user and job.level):
         return {}
     holds = holds_now() if holds is None else holds
     ratios = holds.get("deficits", {})
