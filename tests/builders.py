@@ -15,7 +15,7 @@ from django.utils import timezone
 from safetensors.numpy import save
 
 from scheduling.models import Attempt, Availability, NodeLive
-from scheduling.services import artifacts, jobs, pool, tick
+from scheduling.services import artifacts, jobs, pipelines, pool, sets, sweeps, tick
 from scheduling.services.jobs import Accepted
 from scheduling.store import seed
 from scheduling.store.queries.access import Actor, actor_of
@@ -230,6 +230,18 @@ def submitted(actor: Actor, body: Mapping[str, Any], *, now: datetime = NOON, ke
     if not isinstance(result, Accepted):
         raise TypeError(json.dumps(getattr(result, "errors", str(result)), default=str, indent=1))
     return str(result.job_id)
+
+
+def a_set(actor: Actor, kind: str, *, now: datetime = NOON) -> str:
+    """The id of a pipeline or a sweep of two jobs that run programs."""
+    body: dict[str, Any] = {"jobs": [{"key": "a", **command_body()}, {"key": "b", "after": ["a"], **command_body()}]}
+    if kind == "pipeline":
+        made = pipelines.submit(body, actor, now)
+    else:
+        made = sweeps.submit({"job": command_body(), "over": {"gpu_count": [1, 2]}}, actor, now)
+    if not isinstance(made, sets.Made):
+        raise TypeError(str(made))
+    return str(made.set_id)
 
 
 def ticked(now: datetime = NOON, holder: str = "test") -> tick.TickResult:

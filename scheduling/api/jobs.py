@@ -27,7 +27,7 @@ from scheduling.services import jobs as service
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.silence import silences
 
-FILTERS = ("state", "kind", "queue", "project", "user", "q")
+FILTERS = ("state", "kind", "queue", "project", "user", "pipeline", "sweep", "q")
 MAX_WAIT_S = 60.0
 MAX_KEY = 200
 EXACTLY = (
@@ -55,7 +55,8 @@ class JobList(Door):
         "jobs_list", "Jobs, newest first", tag="jobs", answer=page_of("Job", shapes.JobShape),
         parameters=(*(query(f, _about) for f, _about in {
             "state": "One or more, with commas; also waiting, live, ended.", "kind": "Kind.", "queue": "Queue.",
-            "project": "Project.", "user": "Name, or me.", "q": "Part of the name, or the id."}.items()), *PAGING),
+            "project": "Project.", "user": "Name, or me.", "pipeline": "Id of a pipeline.",
+            "sweep": "Id of a sweep.", "q": "Part of the name, or the id."}.items()), *PAGING),
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """One page of the jobs that pass the filters."""
@@ -75,7 +76,7 @@ class JobList(Door):
     def post(self, request: Request) -> Response:
         """201 with the job; 200 when its key made it before; 422 with every fault at once; 409 when the plan it was
         to be held to has changed."""
-        key = _idempotency_key(request)
+        key = idempotency_key(request)
         body, text = json_object(request)
         hold_to_plan(body, self.actor, self.now, key=key)
         return submitted(self, body, key=key, text=text)
@@ -111,7 +112,8 @@ def found(view: Door, job_id: str) -> dict[str, Any]:
     return not_foretold(queries.as_dict(job, now=view.now))
 
 
-def _idempotency_key(request: Request) -> str | None:
+def idempotency_key(request: Request) -> str | None:
+    """The request's Idempotency-Key, if it has one; 400 for what can't be one."""
     key = request.headers.get("Idempotency-Key")
     if key is None:
         return None

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from django.urls import path
 
-from scheduling.api import artifacts, attempts, job_record, jobs, nodes, plan, pool, schema, tokens, uploads, windows
+from scheduling.api import (
+    artifacts,
+    attempts,
+    job_record,
+    jobs,
+    nodes,
+    plan,
+    pool,
+    schema,
+    sets,
+    tokens,
+    uploads,
+    windows,
+)
 
 __all__ = ["schema", "urlpatterns"]  # importing the schema's extensions is what makes OpenAPI know them
 
 urlpatterns = [
     path("jobs/", jobs.JobList.as_view(), name="api-jobs"),
+    path("jobs/pipeline/", sets.Pipeline.as_view(), name="api-job-pipeline"),
+    path("jobs/sweep/", sets.Sweep.as_view(), name="api-job-sweep"),
     path("jobs/plan/", plan.JobPlan.as_view(), name="api-job-plan"),
+    path("pipelines/<str:pipeline_id>/cancel/", sets.PipelineCancel.as_view(), name="api-pipeline-cancel"),
+    path("sweeps/<str:sweep_id>/cancel/", sets.SweepCancel.as_view(), name="api-sweep-cancel"),
     path("jobs/<str:job_id>/", jobs.job, name="api-job"),
     path("jobs/<str:job_id>/cancel/", jobs.JobCancel.as_view(), name="api-job-cancel"),
     path("jobs/<str:job_id>/hold/", jobs.JobHold.as_view(), name="api-job-hold"),

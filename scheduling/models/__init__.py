@@ -19,6 +19,7 @@ from scheduling.models.fairshare import (
 )
 from scheduling.models.jobs import Job
 from scheduling.models.pool import Gpu, Node, NodeLive
+from scheduling.models.sets import JobSet
 from scheduling.models.windows import Nomination, Window
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "IdempotencyKey",
     "Job",
     "JobOutput",
+    "JobSet",
     "Level",
     "LogChunk",
     "LostWork",

@@ -92,6 +92,18 @@ class Job(models.Model):
         default="",
         help_text="equal for jobs that come to the same result; empty: unknown",
     )
+    member_of = models.ForeignKey(
+        "JobSet",
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="members",
+        help_text="the pipeline or sweep it is of",
+    )
+    key = models.CharField(max_length=64, blank=True, default="", help_text="what it is called there")
+    place_in_set = models.PositiveSmallIntegerField(default=0, help_text="in what order they were asked for, from 0")
+    kept_back = models.BooleanField(
+        default=False, help_text="so many of its sweep as may run at a time are ahead of it; it is in no queue"
+    )
     awaits = models.PositiveSmallIntegerField(
         default=0, help_text="of so many of its predecessors the end is waited for; until then it is in no queue"
     )
@@ -128,6 +140,7 @@ class Job(models.Model):
                 fields=["no_evict_until"], condition=Q(no_evict_until__isnull=False), name="job_evicts_nobody"
             ),
             models.Index(fields=["start_by"], condition=Q(awaits__gt=0), name="job_awaiting_by_start"),
+            models.Index(fields=["member_of"], condition=Q(kept_back=True), name="job_kept_back_by_set"),
         ]
         constraints = [
             models.CheckConstraint(
@@ -156,6 +169,17 @@ class Job(models.Model):
                 condition=Q(state=REJECTED)
                 | Q(project__isnull=False, user__isnull=False, queue__isnull=False, level__isnull=False),
                 name="job_accepted_has_owner",
+            ),
+            models.UniqueConstraint(
+                fields=["member_of", "key"], condition=Q(retry_of__isnull=True), name="job_key_once_in_its_set"
+            ),
+            models.CheckConstraint(
+                condition=Q(member_of__isnull=True, key="") | (Q(member_of__isnull=False) & ~Q(key="")),
+                name="job_key_iff_in_a_set",
+            ),
+            models.CheckConstraint(
+                condition=Q(kept_back=False) | (Q(member_of__isnull=False) & ~Q(state__in=LIVE)),
+                name="job_kept_back_is_not_live",
             ),
             models.CheckConstraint(condition=Q(awaits=0) | ~Q(state__in=LIVE), name="job_that_awaits_is_not_live"),
         ]

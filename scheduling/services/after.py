@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from scheduling.core.after import MAX_AFTER, output_meant
 from scheduling.core.fields import shown
 from scheduling.core.lifecycle import JobState
 from scheduling.core.naming import is_job_id
+from scheduling.core.unusable import BrokenText
 from scheduling.services import models_fit
 from scheduling.services.same_work import Work, key_of
 from scheduling.store.commit.after import After, Fit, waits_for
@@ -20,13 +21,17 @@ from workers.catalog import KINDS
 
 FIELD = "after"
 MAX_DEPTH = 1000
+NO_REFERENCES = ("argv", "shell", "env")
 
 Errors = list[dict[str, Any]]
 
 
-def find(body: Mapping[str, Any], actor: Actor, *, original: Any) -> tuple[dict[str, Any], Errors]:
+def find(
+    body: Mapping[str, Any], actor: Actor, *, original: Any, beside: Mapping[str, Any]
+) -> tuple[dict[str, Any], Errors]:
     """(the rows of the jobs that ``after`` names, by their ids; errors). ``original``: the row of the job whose place
-    the new one takes, or None. What is no list of ids has been refused as that."""
+    the new one takes, or None; ``beside``: jobs that are stored together with it, by their ids. What is no list of ids
+    has been refused as that."""
     value = body.get(FIELD)
     ids = value if isinstance(value, list) and len(value) <= MAX_AFTER else []
     rows: dict[str, Any] = {}
@@ -34,13 +39,13 @@ def find(body: Mapping[str, Any], actor: Actor, *, original: Any) -> tuple[dict[
     for i, each in enumerate(ids):
         if not is_job_id(each) or str(UUID(each)) in rows:
             continue
-        row = known.one(actor, each)
+        row = beside.get(each) or known.one(actor, each)
         wrong = _fault(row, each, any_end=body.get("after_any") is True, original=original)
         if wrong is not None:
             errors.append({"field": f"{FIELD}.{i}", "code": wrong[0], "message": wrong[1], "limit": None})
         if row is not None:
             rows[str(row.pk)] = row
-    if rows and queries.deepest([row.pk for row in rows.values()]) + 1 >= MAX_DEPTH:
+    if max((row.depth for row in rows.values()), default=-1) + 1 >= MAX_DEPTH:
         message = (
             f"jobs may wait for each other in a chain of at most {MAX_DEPTH}; let this one wait for an earlier one"
         )
@@ -117,15 +122,30 @@ def renamed(body: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
     return {**body, FIELD: after, "params": _renamed(body.get("params"), ids)}
 
 
-def _renamed(value: Any, ids: Mapping[str, str]) -> Any:
+def _renamed(params: Any, ids: Mapping[str, str]) -> Any:
+    def other(reference: str) -> str:
+        meant = output_meant(reference)
+        if meant is None or meant[0] not in ids:
+            return reference
+        return f"@{ids[meant[0]]}{'/' + meant[1] if meant[1] else ''}"
+
+    return with_references(params, other)
+
+
+def with_references(params: Any, other: Callable[[str], str]) -> Any:
+    """The parameters with ``other`` texts where an artifact may be named, which is not in a command line or its
+    variables."""
+    if not isinstance(params, Mapping):
+        return params
+    return {name: each if name in NO_REFERENCES else _each(each, other) for name, each in params.items()}
+
+
+def _each(value: Any, other: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
-        return {name: _renamed(each, ids) for name, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_renamed(each, ids) for each in value]
-    meant = output_meant(value) if isinstance(value, str) else None
-    if meant is None or meant[0] not in ids:
-        return value
-    return f"@{ids[meant[0]]}{'/' + meant[1] if meant[1] else ''}"
+        return {name: _each(each, other) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | BrokenText):
+        return [_each(each, other) for each in value]
+    return other(value) if isinstance(value, str) else value
 
 
 def reason(rows: Mapping[str, Any], *, any_end: bool) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from scheduling.core.fields import nearest, shown
 from scheduling.core.lifecycle import JobState
+from scheduling.core.naming import is_job_id
 from scheduling.services.artifacts import KINDS as ARTIFACT_KINDS
 from scheduling.store import load
 from scheduling.store.queries import jobs, pages
@@ -18,7 +19,8 @@ MAX_TOLD = 100  # names that one error lists
 
 
 def wrong_of_jobs(actor: Actor, given: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
-    """The errors of a filter of jobs by ``state``, ``kind``, ``queue``, ``project`` and ``user``; "" asks for all."""
+    """The errors of a filter of jobs by ``state``, ``kind``, ``queue``, ``project``, ``user``, ``pipeline`` and
+    ``sweep``; "" asks for all."""
     return tuple(_of_jobs(actor, {name: value for name, value in given.items() if value}))
 
 
@@ -31,6 +33,10 @@ def _of_jobs(actor: Actor, given: Mapping[str, str]) -> Iterator[dict[str, Any]]
     if "queue" in given:
         yield from _one_of("queue", given, pages.queue_names())
     yield from _project(actor, given)
+    for name in ("pipeline", "sweep"):
+        if name in given and not is_job_id(given[name]):
+            message = f"{name} must be the id of a {name}, not {shown(given[name])}; or leave it out"
+            yield {"field": name, "code": f"no_{name}_id", "message": message, "limit": None}
     if "user" in given and given["user"] not in ("me", actor.username):
         people = ("me", *_people(actor))
         if given["user"] not in people and not jobs.filtered(actor, {"user": given["user"]}).exists():

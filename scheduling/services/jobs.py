@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,8 @@ from django.db import transaction
 from scheduling.core.after import MAX_AFTER
 from scheduling.core.capacity import rooms_at_door
 from scheduling.core.lifecycle import JobState
+from scheduling.core.policy import Policy
+from scheduling.core.pool import Pool
 from scheduling.core.request import FieldError, ResourceRequest, Rights, Submission, validate
 from scheduling.services import after, models_fit, notify, quota, recipes, replacing
 from scheduling.services.same_work import Work, key_of
@@ -56,15 +58,33 @@ class KeyConflict:
     job_id: UUID
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What jobs that are submitted together have in common: the policy and the pool as they were read, the jobs that
+    are stored ``beside`` one, by the ids that they will have, and the artifacts that were found (by project and
+    reference)."""
+
+    policy: Policy
+    pool: Pool
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    found: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+
+def together(beside: Mapping[str, Any] | None = None) -> Together:
+    """What jobs submitted now have in common."""
+    return Together(load.policy_of(), load.pool_of(), {} if beside is None else beside)
+
+
 def check(
-    body: Mapping[str, Any], actor: Actor, now: datetime
+    body: Mapping[str, Any], actor: Actor, now: datetime, common: Together | None = None
 ) -> tuple[Submission | None, dict[str, Any], tuple[dict[str, Any], ...]]:
     """(submission, what was resolved, errors): what REST, the form and a dry run agree on.
 
     Resolved are the parameters, the ``inputs``, the ``rows`` of a merge whose tensors differ in how they are made,
     the row of the job that it ``replaces``, and those of the jobs that come ``before`` it by the ids that were named.
     """
-    policy, pool = load.policy_of(), load.pool_of()
+    common = common or together()
+    policy, pool = common.policy, common.pool
     project = _project(body, actor)
     rights = Rights(
         levels_cap=access.level_cap(actor, project) if project and actor.sees(project) else actor.level_cap,
@@ -80,7 +100,7 @@ def check(
     errors = [_error(e) for e in found]
     original, wrong_original = replacing.find(body.get(replacing.FIELD), actor)
     errors += wrong_original
-    before, wrong_before = after.find(body, actor, original=original)
+    before, wrong_before = after.find(body, actor, original=original, beside=common.beside)
     errors += wrong_before
     resolved: dict[str, Any] = {
         "params": body.get("params") or {}, "inputs": [], "rows": (), "replaces": original, "before": before,
@@ -90,7 +110,7 @@ def check(
         errors += [asdict(e) for e in wrong]
         resolved["params"] = clean
         if project and actor.sees(project):  # else the project is the fault, and nothing else can be said
-            sources = models_fit.Sources(project, actor, before)
+            sources = models_fit.Sources(project, actor, before, seen=common.found)
             fit = models_fit.check(kind, clean, sources, right=not wrong)
             resolved |= {"inputs": fit.inputs, "rows": fit.rows}
             errors += fit.errors
@@ -135,7 +155,7 @@ def submit(
     ``begins`` are the columns of a job that goes on where another ended.
     """
     text = raw if raw is not None else json.dumps(body, sort_keys=True, default=str)
-    body_key = commit.Key(key, hashlib.sha256(_canonical(body).encode()).hexdigest()) if key else None
+    body_key = commit.Key(key, hashlib.sha256(canonical(body).encode()).hexdigest()) if key else None
     if body_key is not None and (made_before := credentials.made_by(actor.user_id, body_key.value)) is not None:
         job_id, made_with = made_before
         return Accepted(job_id, fresh=False) if made_with == body_key.body_sha256 else KeyConflict(job_id)
@@ -155,6 +175,26 @@ def submit(
     if made is None:
         return Refused(errors, _keep_refused(body, text, errors, actor, now))
     return Accepted(made.job_id, made.fresh) if made.same_body else KeyConflict(made.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A job that was checked and can be stored under the id: the submission, what was resolved, and its body."""
+
+    submission: Submission
+    resolved: Mapping[str, Any]
+    body: Mapping[str, Any]
+    job_id: UUID
+
+
+def columns_of(ready: Ready) -> dict[str, Any]:
+    """The columns of the job."""
+    return {"id": ready.job_id, **_columns(ready.submission, ready.resolved, ready.body)}
+
+
+def after_of(ready: Ready) -> Any:
+    """What the store is to keep of the jobs that it waits for; None for none."""
+    return after.stored_as(ready.resolved["before"], any_end=ready.submission.after_any)
 
 
 def _create(
@@ -218,7 +258,8 @@ def _instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _canonical(body: Mapping[str, Any]) -> str:
+def canonical(body: Mapping[str, Any]) -> str:
+    """The body as a text that is the same for the same body."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), default=str)
 
 
@@ -312,7 +353,7 @@ def retry(job_id: str, actor: Actor, now: datetime) -> Accepted | Refused | KeyC
     body = after.again(job, body_again(job_id, actor) or {})
     past = [name for name in ("not_before", "start_by") if (at := getattr(job, name)) and at <= now]
     again = {name: value for name, value in body.items() if name not in past}
-    return submit(again, actor, now, begins={"retry_of_id": job.pk, **commit.beginning(job)})
+    return submit(again, actor, now, begins={"retry_of_id": job.pk, **commit.in_its_set(job), **commit.beginning(job)})
 
 
 def _moved(result: tuple[JobState | None, bool]) -> Moved | None:

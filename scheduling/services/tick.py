@@ -17,7 +17,7 @@ from scheduling.services import alarming, artifact_files, notify, pool
 from scheduling.services.kept import Decided, Kept
 from scheduling.services.reasons import plain, waiting_reasons
 from scheduling.store import lease, record
-from scheduling.store.commit import deadlines, grants
+from scheduling.store.commit import deadlines, grants, sets
 
 LEASE_S = 10.0
 # Scores change as consumption fades: so often they are written though nothing happens.
@@ -101,6 +101,8 @@ def run_tick(holder: str, now: datetime, ticker: Ticker | None = None) -> TickRe
     deadlines.expire_awaiting(now)
     notify.ring([*applied.nodes, *late])
     pool.empty(now)
+    if decided.moved:  # else every sweep runs as many of its jobs as it may
+        sets.admit(now)
     acted = bool(plan.starts or plan.expired or plan.reclaims or plan.nominations or plan.unnominations)
     spent = (time.perf_counter() - begun) * 1000
     alarms = [*plan.alarms, *alarming.alarms(now, can_store=can_store)]

@@ -87,7 +87,7 @@ class _OfJobs:
 
 
 def _waiting_rows(ids: Ids) -> QuerySet[Any, tuple[Any, ...]]:
-    rows = _only(Job.objects.filter(state=JobState.QUEUED, awaits=0), "pk", ids)
+    rows = _only(Job.objects.filter(state=JobState.QUEUED, awaits=0, kept_back=False), "pk", ids)
     # As text, and equal texts are read once: of a hundred thousand rows the conversion is what takes long.
     texts = {f"{name}_text": Cast(name, TextField()) for name in _TEXTS}
     return rows.order_by().annotate(**texts).values_list(*_WAITING)
@@ -113,8 +113,8 @@ _HELD, _PARTS = _OfJobs(_held_rows), _OfJobs(_part_rows)
 
 
 def waiting(now: datetime, ids: Ids = None, *, known: Evictions | None = None) -> tuple[WaitingJob, ...]:
-    """The QUEUED jobs that wait for no other, or those of them with these ids. ``known``: what is known of evictions,
-    where it was read."""
+    """The QUEUED jobs that wait for no other and are not kept back, or those of them with these ids. ``known``:
+    what is known of evictions, where it was read."""
     preempted = {str(job): times for job, times in (known or evictions(now)).times.items()}
     reader = _Reader(now)
     return tuple(reader.job(row, preempted) for row in _WAIT(ids))

@@ -19,7 +19,7 @@ from scheduling.web.job_words import shown
 from scheduling.web.wording import amount
 from workers.catalog import KINDS
 
-FILTERS = ("state", "kind", "queue", "project", "user", "q")
+FILTERS = ("state", "kind", "queue", "project", "user", "pipeline", "sweep", "q")
 MOST_AT_ONCE = 200
 GROUPS = (("waiting", "waiting"), ("live", "on GPUs"), ("ended", "ended"))
 STATES = (*GROUPS, *((s.value, s.replace("_", " ").lower()) for s in JobState))

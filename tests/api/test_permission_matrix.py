@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from tests import builders as b
 from tests.api.calls import Caller, World, busy_world, token
 
 pytestmark = pytest.mark.django_db
@@ -18,6 +19,10 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("GET", "jobs/"): (200, 200, 200),
     ("POST", "jobs/"): (422, 422, 422),
     ("POST", "jobs/plan/"): (422, 422, 422),
+    ("POST", "jobs/pipeline/"): (422, 422, 422),
+    ("POST", "jobs/sweep/"): (422, 422, 422),
+    ("POST", "pipelines/{pipeline}/cancel/"): (200, 404, 200),
+    ("POST", "sweeps/{sweep}/cancel/"): (200, 404, 200),
     ("GET", "jobs/{job}/"): (200, 404, 200),
     ("POST", "jobs/{job}/cancel/"): (200, 404, 200),
     ("POST", "jobs/{job}/hold/"): (409, 404, 409),
@@ -79,7 +84,8 @@ NODES: dict[tuple[str, str], int] = {
     ("PUT", "attempts/{attempt}/artifacts/{upload}/files/{path}"): 422,
     ("POST", "attempts/{attempt}/artifacts/{upload}/commit/"): 422,
 }
-NAMES = {"job_id": "job", "name": "node", "uuid": "gpu", "artifact_id": "artifact", "token_id": "token"}
+NAMES = {"job_id": "job", "name": "node", "uuid": "gpu", "artifact_id": "artifact", "token_id": "token",
+         "pipeline_id": "pipeline", "sweep_id": "sweep"}  # fmt: skip
 
 
 def routes() -> Iterator[tuple[str, str]]:
@@ -111,7 +117,8 @@ def world_of(path: str) -> tuple[World, str]:
     w, run = busy_world()
     files = [{"path": "config.json", "size": 2}]
     upload = w.alice.post("artifacts/", {"name": "m", "project": "alpha", "files": files}).json()["upload"]
-    return w, path.format(job=run.job, node="n1", gpu=run.gpus[0], artifact=w.models[0], path="config.json",
+    sets = {kind: b.a_set(w.who["alice"], kind) for kind in ("pipeline", "sweep")}
+    return w, path.format(**sets, job=run.job, node="n1", gpu=run.gpus[0], artifact=w.models[0], path="config.json",
                           upload=upload, token="0" * 16, attempt=run.attempt, window=7)  # fmt: skip
 
 

@@ -75,7 +75,7 @@ class History:
             "affinity": [], "topology": {}, "not_before": None, "max_duration_s": 3600, "submitted_at": EPOCH + at,
             "ended_at": None, "eligible_at": None, "epoch": 0, "attempt_number": 0, "preempted": False,
             "preempt_count": 0, "infra_failures": 0, "app_failures": 0, "avoid": {},
-            "preemptible": True, "replaces": None,
+            "preemptible": True, "replaces": None, "depth": 0, "max_running": None,
         }  # fmt: skip
         self.row("job", **{**row, **more})
         self.truth.append({"event": "acknowledged", "at": at + 1000, "wall": EPOCH + at, "job": name, "epoch": 0,

@@ -49,6 +49,17 @@ def test_a_victim_that_is_asked_three_times_and_runs_on_each_time_was_not_evicte
     assert broken(history.evidence(401)) == set()
 
 
+@pytest.mark.parametrize(("out_of_queue", "found"), [({}, {"I12"}), ({"depth": 1}, set()), ({"max_running": 2}, set())])
+def test_a_job_that_waited_for_other_jobs_was_passed_over_by_nobody(out_of_queue, found):
+    history = History()
+    gpus = history.node("n1")
+    history.job("a", 5, level="High", **out_of_queue)
+    taken = history.grant(history.job("b", 6), 100, gpus[0])
+    history.run(taken, 101, 199)
+    history.finish(taken, 200)
+    assert broken(history.evidence(201)) == found
+
+
 BROKEN = broken_pool.BROKEN + broken_jobs.BROKEN
 
 

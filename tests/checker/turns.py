@@ -79,6 +79,8 @@ def _has_no_wishes(row: Row) -> bool:
         and not row["affinity"]
         and not row["topology"]
         and row["not_before"] is None
+        and not row["depth"]  # it waited for other jobs
+        and row["max_running"] is None  # it waited for others of its sweep
         and not any(avoid.values())
     )
 

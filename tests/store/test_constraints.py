@@ -13,6 +13,7 @@ from scheduling.models import (
     AttemptNode,
     Gpu,
     Job,
+    JobSet,
     Level,
     Node,
     Predecessor,
@@ -124,3 +125,21 @@ def test_a_job_waits_for_another_once_and_never_for_itself():
             job_id=job, before_id=each["before"], named=uuid.uuid4(), place=each["place"]
         ))  # fmt: skip
     refused(lambda: Predecessor.objects.create(job_id=job, before_id=other, named=row.named, place=1))
+
+
+def test_a_job_that_is_kept_back_holds_no_gpus_and_is_of_a_set():
+    run, _ = running_attempt()
+    refused(lambda: Job.objects.filter(pk=run.job).update(kept_back=True))
+
+
+def test_a_key_is_of_a_set_and_there_once():
+    first, second = Job.objects.filter(member_of=b.a_set(b.lab().who["alice"], "pipeline")).order_by("key")
+    refused(lambda: Job.objects.filter(pk=second.pk).update(key=first.key))
+    refused(lambda: Job.objects.filter(pk=second.pk).update(key=""))
+    refused(lambda: Job.objects.filter(pk=second.pk).update(member_of=None))
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "bag"}, {"max_running": 1}, {"kind": "sweep", "max_running": 0}])
+def test_a_set_is_a_pipeline_or_a_sweep_and_only_that_has_a_limit(wrong):
+    made = b.a_set(b.lab().who["alice"], "pipeline")
+    refused(lambda: JobSet.objects.filter(pk=made).update(**wrong))

@@ -20,6 +20,7 @@ class FieldProblem(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField(help_text="What is wrong, what would be accepted, what to do.")
     limit = serializers.JSONField(required=False, help_text="The largest value, the bounds, or the accepted names.")
+    key = serializers.CharField(required=False, help_text="Of the job of a pipeline, where it is about one.")
 
 
 class ProblemShape(serializers.Serializer[Any]):

@@ -288,6 +288,9 @@ class JobShape(WithGroup):
     preempted = serializers.BooleanField(help_text="It was stopped before its end, to make way or to move, and waits.")
     preempt_count = serializers.IntegerField(help_text="How often it made way for another job; moves don't count.")
     retry_of = serializers.UUIDField(allow_null=True, help_text="The ended job that it does again.")
+    pipeline = serializers.UUIDField(allow_null=True, help_text="The pipeline that it is of.")
+    sweep = serializers.UUIDField(allow_null=True, help_text="The sweep that it is of.")
+    key = serializers.CharField(allow_null=True, help_text="What it is called there.")
     replaces = serializers.UUIDField(
         allow_null=True, help_text="The job whose place it took; null also for one of another project."
     )

@@ -21,10 +21,9 @@ from scheduling.store.fixed import FixedValues
 LATE_S = 20.0
 
 _TOO_LATE = FixedValues(
-    lambda now: (
-        Job.objects.filter(awaits__gt=0, start_by__lte=now, state=JobState.QUEUED).order_by("pk").values_list("pk")
-    )
-)
+    lambda now: Job.objects.filter(Q(awaits__gt=0) | Q(kept_back=True), start_by__lte=now, state=JobState.QUEUED)
+    .order_by("pk").values_list("pk")
+)  # fmt: skip
 _ASKED_OR_BEGUN = FixedValues(
     lambda: Attempt.objects.filter(Q(action="stop") | Q(action="run", started_at__isnull=False), ended_at__isnull=True)
     .values_list("pk", "action", "why", "stop_by", "started_at", "remaining_s")
@@ -50,7 +49,7 @@ def expire_awaiting(now: datetime) -> int:
     for key in late:
         with transaction.atomic():
             job = lock_job(key)
-            if job is not None and job.state == JobState.QUEUED and job.awaits:
+            if job is not None and job.state == JobState.QUEUED and (job.awaits or job.kept_back):
                 told = f"{TOO_LATE}, and it still waited for others"
                 step(job, JobEvent.CANCEL, now, actor="scheduler", message=told,
                      data={"cause": "start_by"}, fields={"outcome": "CANCELLED", "error": TOO_LATE})  # fmt: skip

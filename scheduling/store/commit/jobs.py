@@ -126,6 +126,19 @@ def _waits(job: Job) -> str:
     return f"; it waits for {job.awaits} other job{'s' * (job.awaits != 1)}" if job.awaits else ""
 
 
+def _is_of_limited_set(job: Job) -> bool:
+    """Whether only so many jobs of its set may run at a time; the scheduler's pass says when it is its turn."""
+    return job.member_of is not None and job.member_of.max_running is not None
+
+
+def in_its_set(job: Job) -> dict[str, Any]:
+    """The columns of a retry of the job, which stands for it in its pipeline or sweep."""
+    return {
+        "member_of_id": job.member_of_id, "key": job.key, "place_in_set": job.place_in_set,
+        "kept_back": _is_of_limited_set(job),
+    }  # fmt: skip
+
+
 def beginning(job: Job) -> dict[str, Any]:
     """The columns with which a new job goes on where this one was saved last; none where there is nothing sound."""
     sound = Artifact.objects.filter(published=True, corrupt=False, deleted_at__isnull=True)
@@ -248,5 +261,6 @@ def hold(job_id: UUID, *, actor: str, now: datetime, release: bool = False) -> t
     if job.state == wanted:
         return wanted, True
     event, message = (JobEvent.RELEASE, "released: it waits for GPUs again") if release else (JobEvent.HOLD, "")
-    moved = step(job, event, now, actor=actor, message=message)
+    fields = {"kept_back": True} if release and _is_of_limited_set(job) else None
+    moved = step(job, event, now, actor=actor, message=message, fields=fields)
     return JobState(job.state), moved is not None

@@ -11,6 +11,7 @@ from django.db.models import Prefetch, Q
 from scheduling.core.lifecycle import JobState
 from scheduling.models import Artifact, Job, JobOutput, Predecessor
 from scheduling.store.queries.outputs import LARGE
+from scheduling.store.queries.sets import CODE as SWEEP_LIMIT
 
 CODE = "AFTER"
 MAX_TOLD = 5
@@ -51,8 +52,9 @@ def listed(job: Job) -> list[Job | None]:
 
 
 def is_said(reasons: Collection[dict[str, Any]]) -> bool:
-    """Whether these are the reasons of a job that waits for others, of which nothing can be foretold."""
-    return any(reason["code"] == CODE for reason in reasons)
+    """Whether these are the reasons of a job that is in no queue, since it waits for others of which nothing tells when
+    they end: nothing can be foretold of it."""
+    return any(reason["code"] in (CODE, SWEEP_LIMIT) for reason in reasons)
 
 
 def followers(job: Job) -> list[Job]:
@@ -84,11 +86,6 @@ def newest_try(job: Job) -> Job:
             return newest
         newest = following
     return newest
-
-
-def deepest(jobs: Collection[UUID]) -> int:
-    """The greatest depth of the jobs; -1 for none."""
-    return max(Job.objects.filter(pk__in=jobs).values_list("depth", flat=True), default=-1)
 
 
 def outputs_of(job: Job) -> dict[str, Artifact]:

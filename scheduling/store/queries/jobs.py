@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db.models import Prefetch, Q, QuerySet
 
 from scheduling.core.lifecycle import JobState
+from scheduling.core.naming import is_job_id
 from scheduling.models import (
     Allocation,
     Attempt,
@@ -30,6 +31,7 @@ from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
 from scheduling.store.queries.lost import lost_in, resumes_from
 from scheduling.store.queries.outputs import LARGE, outputs, told
 from scheduling.store.queries.progress import progress_of
+from scheduling.store.queries.sets import kept_back, membership, narrowed
 from scheduling.store.queries.shapes import class_name
 from scheduling.store.queries.silence import Silence
 from scheduling.store.queries.spans import spans
@@ -46,7 +48,7 @@ _OTHERS = Job.objects.only("id", "name", "project", "submitted_at", "replaces")
 
 def visible(actor: Actor) -> QuerySet[Job]:
     """The jobs this actor may know of: those of their projects, and their own refused ones."""
-    jobs = Job.objects.select_related("project", "user", "queue", "level")
+    jobs = Job.objects.select_related("project", "user", "queue", "level", "member_of")
     if actor.is_admin:
         return jobs
     return jobs.filter(Q(project__name__in=actor.projects) | Q(project__isnull=True, user_id=actor.user_id))
@@ -157,7 +159,7 @@ def as_dict(
 
 
 def _asked(job: Job) -> dict[str, Any]:
-    """What the job asked for: how much, where and when."""
+    """What the job asked for: how much, where and when, and with which others."""
     return {
         **_counts(job),
         "gpu_memory_min": job.spec.get("gpu_memory_min"),
@@ -171,6 +173,7 @@ def _asked(job: Job) -> dict[str, Any]:
         "with": job.topology.get("near"),
         "group": job.group or None,
         **after(job),
+        **membership(job),
         "not_before": job.not_before,
         "start_by": job.start_by,
         "required_level": job.topology.get("required_level"),
@@ -231,7 +234,7 @@ def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]
         return [{"code": "HELD", "message": "held: release it to let it start", "numbers": {}}]
     if job.state != JobState.QUEUED:
         return []
-    if (waits_for := awaits(job)) is not None:
+    if (waits_for := awaits(job) or kept_back(job)) is not None:
         return [waits_for]
     holds = holds_now() if holds is None else holds
     found = holds.get("jobs", {}).get(str(job.pk))
@@ -245,7 +248,12 @@ def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]
 
 def scores_of(job: Job, holds: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The job's scores at the last tick that ranked it; empty for a job that does not wait."""
-    if job.state != JobState.QUEUED or job.awaits or not (job.queue and job.project and job.user and job.level):
+    if (
+        job.state != JobState.QUEUED
+        or job.awaits
+        or job.kept_back
+        or not (job.queue and job.project and job.user and job.level)
+    ):
         return {}
     holds = holds_now() if holds is None else holds
     ratios = holds.get("deficits", {})
@@ -293,18 +301,11 @@ def filtered(actor: Actor, wanted: Mapping[str, str]) -> QuerySet[Job]:
     ):
         if value := wanted.get(field):
             jobs = jobs.filter(**{lookup: actor.username if (field, value) == ("user", "me") else value})
+    jobs = narrowed(jobs, wanted)
     if q := wanted.get("q"):
-        by_id = Q(pk=UUID(q)) if len(q) == 36 and _is_uuid(q) else Q()
+        by_id = Q(pk=UUID(q)) if len(q) == 36 and is_job_id(q) else Q()
         jobs = jobs.filter(Q(name__icontains=q) | by_id) if by_id else jobs.filter(name__icontains=q)
     return jobs
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def events(job: Job, after: int = 0, limit: int = 500) -> list[dict[str, Any]]:

@@ -32,7 +32,9 @@ def jobs(ids: Collection[str], now: datetime) -> dict[str, dict[str, Any]]:
     if not ids:
         return {}
     holds, silent = queries.holds_now(), silences(now)
-    known = Job.objects.select_related("project", "user", "queue", "level").filter(pk__in=[UUID(i) for i in ids])
+    known = Job.objects.select_related("project", "user", "queue", "level", "member_of").filter(
+        pk__in=[UUID(i) for i in ids]
+    )
     rows = queries.full(known, files=False)
     return {str(job.pk): queries.as_dict(job, holds=holds, silent=silent, now=now) for job in rows}
 
