@@ -88,6 +88,10 @@ class StopRequest:
         self._wake, self._bell = os.pipe()
         os.set_blocking(self._bell, False)
 
+    def __del__(self) -> None:
+        os.close(self._wake)
+        os.close(self._bell)
+
     def install(self, number: int = signal.SIGTERM) -> None:
         """Take the signal from now on, in this process and not in its forks; call it in the main thread.
 
@@ -117,7 +121,9 @@ class StopRequest:
         end = time.monotonic() + seconds
         while not self.requested() and (left := end - time.monotonic()) > 0:
             # A pipe and not threading.Event: a handler that sets an event can lock up with the thread waiting on it.
-            select.select([self._wake], [], [], min(left, _LOOK_S))
+            awaken = select.poll()  # select can't wait for the files of a program that has opened a thousand
+            awaken.register(self._wake, select.POLLIN)
+            awaken.poll(1000 * min(left, _LOOK_S))
         return self.requested()
 
     def _on_signal(self, number: int, frame: object) -> None:

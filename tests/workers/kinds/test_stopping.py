@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
@@ -50,6 +51,27 @@ def test_the_file_ends_a_long_wait(tmp_path: Path) -> None:
 
 def test_a_wait_that_nobody_ends_returns_false() -> None:
     assert StopRequest(None, 10).wait(0.01) is False
+
+
+def test_it_waits_in_a_program_that_has_a_thousand_files_open() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        while opened[-1] < 1100:
+            opened.append(os.dup(opened[0]))
+        assert StopRequest(None, 10).wait(0.01) is False
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_one_that_is_forgotten_keeps_no_file_open() -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        StopRequest(None, 10)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_with_half_of_the_grace_gone_it_is_overdue(tmp_path: Path, monkeypatch) -> None:
