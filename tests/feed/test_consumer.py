@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 
 from scheduling.feed import consumers, messages, tail
 from scheduling.services import jobs
@@ -16,20 +16,8 @@ from scheduling.store.queries import jobs as queries
 from tests import builders as b
 from tests.feed.socket import Socket, do, of, person, socket, world
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("nobody_listens_on")]
 NOWHERE = "00000000-0000-4000-8000-000000000000"
-
-
-@pytest.fixture(autouse=True)
-async def nobody_listens_on(transactional_db):
-    """When the test is over nobody listens, and no thread holds a connection to its database."""
-    yield
-    thread = tail.TAILER._thread
-    for mailbox in tail.TAILER.listeners():
-        tail.TAILER.leave(mailbox)
-    if thread is not None:
-        thread.join(timeout=10)
-    await do(connections.close_all)()
 
 
 async def test_nobody_is_refused_before_the_socket_opens():

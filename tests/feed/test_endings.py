@@ -5,28 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 
 from scheduling.feed import consumers, snapshots, tail
 from tests.feed.socket import PATIENCE_S, Socket, do, of, person, socket, world
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("nobody_listens_on")]
 
 
 class Gone(Exception):
     """What a web server raises when it is to send to a browser that has left."""
-
-
-@pytest.fixture(autouse=True)
-async def no_thread_reads_on(transactional_db):
-    """The thread has given its connection back before the database is emptied."""
-    yield
-    thread = tail.TAILER._thread
-    for mailbox in tail.TAILER.listeners():
-        tail.TAILER.leave(mailbox)
-    if thread is not None:
-        thread.join(timeout=10)
-    await do(connections.close_all)()
 
 
 class Wire:
