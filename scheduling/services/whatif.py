@@ -26,7 +26,7 @@ from scheduling.services.same_work import Work, key_of
 from scheduling.store.clock import from_ms, to_ms
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
-from scheduling.store.queries.evictions import evicts_nobody, would_be_a_loop, would_evict_nobody
+from scheduling.store.queries.evictions import inherited, is_kept, would_be_a_loop
 from scheduling.store.queries.jobs import BESIDE
 from scheduling.store.queries.same_work import same_as
 from workers.merge_table import Row
@@ -126,9 +126,8 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
     with outlook.present.look(now, fresh=strict or not outlook.present.is_dear) as seen:
         found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
         made = _planned(found, job, here, actor)
-    if not job.may_evict and made.verdict == "later":
-        banned = evicts_nobody(resolved["replaces"], now) or would_evict_nobody(now)
-        made = replace(made, reasons=(*made.reasons, banned))
+    if not job.may_evict and made.verdict == "later" and _has_right(job, here.policy):
+        made = replace(made, reasons=(*made.reasons, inherited(resolved["replaces"], now)))
     instead = _in_place_of(submission, resolved, actor)
     key = key_of(Work(submission.kind, resolved["params"], resolved["inputs"]))
     same = same_as(actor, key, but="" if instead is None else instead.job)
@@ -232,10 +231,15 @@ def waiting_in_place_of(
     job = _waiting_as(submission, actor, policy, now)
     if original is None:
         return job
-    job = replace(job, may_evict=evicts_nobody(original, now) is None)
+    job = replace(job, may_evict=not is_kept(original, now))
     if replacing.new_place(original, submission, actor):
         return job
     return replace(job, submitted_ms=to_ms(original.submitted_at))
+
+
+def _has_right(job: WaitingJob, policy: Policy) -> bool:
+    """Whether the rules let jobs of its level evict others."""
+    return any((rule.queue, rule.level) == (job.queue, job.level) for rule in policy.preemption)
 
 
 def _waiting_as(submission: Submission, actor: Actor, policy: Policy, now: datetime) -> WaitingJob:

@@ -41,18 +41,29 @@ def loops(now: datetime) -> list[str]:
 def evicts_nobody(job: Job, at: datetime | None = None) -> dict[str, Any] | None:
     """A reason like the others of a job that waits: code EVICTS_NOBODY, and until when (``until_ms``); None where the
     job keeps its rights, or has none. ``at``: as of then; now, if None."""
-    until = job.no_evict_until
-    if until is None or job.state not in WAITING or until <= (at or now()):
+    if job.state not in WAITING or not is_kept(job, at or now()):
         return None
     if not PreemptionRule.objects.filter(preemptor=job.level_id).exists():
         return None
+    return _until(job)
+
+
+def is_kept(job: Job, at: datetime) -> bool:
+    """Whether the job, and what replaces it, is kept from evicting others then, be its level one that may or not."""
+    return job.no_evict_until is not None and job.no_evict_until > at
+
+
+def inherited(original: Job, at: datetime) -> dict[str, Any]:
+    """The same reason of what would replace the job: it would be kept as that is, or as soon as it looked for
+    victims."""
+    if is_kept(original, at):
+        return _until(original)
+    return _reason("It would evict nobody for an hour", at + LOOP_WITHIN)
+
+
+def _until(job: Job) -> dict[str, Any]:
+    until: datetime = job.no_evict_until  # type: ignore[assignment]
     return _reason(f"It may evict nobody until {instant_in_words(to_ms(until))}", until)
-
-
-def would_evict_nobody(at: datetime) -> dict[str, Any]:
-    """The same reason of a job that would have it as soon as it looked for victims."""
-    until = at + LOOP_WITHIN
-    return _reason("It would evict nobody for an hour", until)
 
 
 def _reason(words: str, until: datetime) -> dict[str, Any]:
