@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from workers.merge_mismatch import FLOATS, Settled, had, rule_for, settle
 from workers.merge_recipe import Recipe, Slice, Source, in_recipe, rules_of
 from workers.model_layers import Stack, places_of, stack_of, unfitting
+from workers.model_table import Table
 from workers.param_errors import ParamError
 from workers.said_back import shown
 from workers.strategy_params import check_strategy
@@ -20,29 +22,22 @@ from workers.strategy_params import check_strategy
 SHOWN = 5
 MAX_ERRORS = 50
 PATTERN = "params.layer_pattern"
-FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 # A tensor outside of the layers whose name has one of these lies before them, any other behind them.
 BEFORE = ("emb", "wte", "wpe", "cls_token", "pos_")
 _BEHIND = "embed_out"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A model as it is called (``label``) and its tensors: element type as in a safetensors header, and shape."""
-
-    label: str
-    tensors: Mapping[str, tuple[str, tuple[int, ...]]]
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """One tensor of the result: the ``(input, tensor)`` that it is made of, and the strategy's parameters for it.
-    ``based``: the last of them is the base of the others."""
+    ``based``: the last of them is the base of the others. ``settled``: how models are put together that have it
+    otherwise than each other; the strategy has no part in what is copied, which has no ``values``."""
 
     name: str
     origins: tuple[tuple[str, str], ...]
     based: bool
     values: Mapping[str, Any]
+    settled: Settled
 
 
 def settled_faults(recipe: Recipe) -> list[ParamError]:
@@ -64,7 +59,7 @@ def lay_out(recipe: Recipe, tables: Mapping[str, Table]) -> tuple[list[Part], li
     if errors:
         return [], errors
     values = _Values(recipe)
-    parts, errors = _sliced(recipe, tables, values) if recipe.is_sliced else (_whole(recipe, tables, values), [])
+    parts, errors = (_sliced if recipe.is_sliced else _whole)(recipe, tables, values)
     found = [*errors, *values.errors()]
     if len(found) > MAX_ERRORS:
         more = len(found) - MAX_ERRORS
@@ -136,20 +131,31 @@ class _Values:
         return ParamError(field, code, f"{path}: {message}" if path else message, limit)
 
 
-def _whole(recipe: Recipe, tables: Mapping[str, Table], values: _Values) -> list[Part]:
+def _whole(recipe: Recipe, tables: Mapping[str, Table], values: _Values) -> tuple[list[Part], list[ParamError]]:
     (each,) = recipe.slices
-    first, *others = (tables[source.input].tensors for source in each.origins)
-    places = places_of(first, recipe.pattern)
-    return [
-        Part(
-            name,
-            tuple((source.input, name) for source in each.origins),
-            each.base is not None,
-            values.of(each, name, places[name]),
-        )
-        for name in sorted(first)
-        if all(name in other for other in others)
-    ]
+    names = sorted({name for source in each.origins for name in tables[source.input].tensors})
+    places = places_of(names, recipe.pattern)
+    parts = []
+    for name in names:
+        found = _settled(recipe, each, name, [(source.input, name) for source in each.origins], tables)
+        if found is not None and found.origins:
+            parts.append(_part(each, name, found, values, places[name]))
+    return parts, list(_carried(recipe, tables, [part for part in parts if part.settled.copied]))
+
+
+def _settled(
+    recipe: Recipe, each: Slice, name: str, origins: Sequence[tuple[str, str]], tables: Mapping[str, Table]
+) -> Settled | None:
+    """What a tensor of the result is made of; None where models have it otherwise and nothing says what to do."""
+    base = recipe.carries if recipe.names_base else None
+    at = next((i for i, source in enumerate(each.origins) if source.input == base), None)
+    return settle(had(tables, origins), rule_for(recipe.on_mismatch, name), at)
+
+
+def _part(each: Slice, name: str, found: Settled, values: _Values, position: float) -> Part:
+    if found.copied:
+        return Part(name, found.origins, False, {}, found)
+    return Part(name, found.origins, each.base is not None, values.of(each, name, position), found)
 
 
 def _sliced(recipe: Recipe, tables: Mapping[str, Table], values: _Values) -> tuple[list[Part], list[ParamError]]:
@@ -164,11 +170,12 @@ def _sliced(recipe: Recipe, tables: Mapping[str, Table], values: _Values) -> tup
     for each, wanted, position in _wanted(recipe, tables, stacks, out):
         for name in sorted(wanted):
             origins = wanted[name]
-            wrong = list(_faults(recipe, each, name, origins, tables))
-            errors += wrong
-            if not wrong:
-                read = tuple((source.input, tensor) for source, tensor in origins)
-                parts.append(Part(name, read, each.base is not None, values.of(each, name, position)))
+            read = [(source.input, tensor) for source, tensor in origins]
+            found = _settled(recipe, each, name, read, tables)
+            if found is None:
+                errors += _faults(recipe, each, name, origins, tables)
+            elif found.origins:
+                parts.append(_part(each, name, found, values, position))
     return parts, errors or list(_carried(recipe, tables, [part for part in parts if not out.holds(part.name)]))
 
 
@@ -179,7 +186,7 @@ def _carried(recipe: Recipe, tables: Mapping[str, Table], outside: Sequence[Part
     if recipe.tokenizer != recipe.carries:
         carried.append(("tokenizer is", recipe.tokenizer, "tokenizer_source"))
     for what, name, place in carried:
-        for part in outside:
+        for part in (part for part in outside if part.settled.rows is None):
             read = tables[part.origins[0][0]]
             there, ours = tables[name].tensors.get(part.name), read.tensors[part.origins[0][1]]
             if there is not None and there[1] != ours[1]:

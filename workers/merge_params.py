@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workers.merge_layout import PATTERN, settled_faults
+from workers.merge_mismatch import setting_errors
 from workers.merge_recipe import BASE_INPUT, recipe_of, recipe_references
 from workers.merge_strategies import MAX_MODELS, STRATEGIES, Strategy
 from workers.model_layers import pattern_fault
@@ -21,8 +22,9 @@ from workers.tokenizer_source import source_fault
 MIN_SHARD_BYTES = 1_000_000
 MERGE_COMMON = (
     "recipe", "strategy", "models", "dtype", "out_dtype", "max_shard_size", "seed", "tokenizer_source", "layer_pattern",
+    "on_mismatch",
 )  # fmt: skip
-BESIDE_RECIPE = ("recipe", "max_shard_size", "seed", "layer_pattern")
+BESIDE_RECIPE = ("recipe", "max_shard_size", "seed", "layer_pattern", "on_mismatch")
 # What says how to merge, and so excludes a recipe.
 _OF_STRATEGIES = frozenset(
     {"strategy", "models", "dtype", "out_dtype", "tokenizer_source"}
@@ -50,7 +52,8 @@ def check_merge(params: Mapping[str, Any]) -> Checked:
     clean |= source
     errors += wrong
     output, wrong = _output(params)
-    return clean | output, errors + wrong
+    rule, faults = _on_mismatch(params, based="base_model" in clean)
+    return clean | output | rule, [*errors, *wrong, *faults]
 
 
 def merge_references(params: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -75,8 +78,9 @@ def _by_recipe(params: Mapping[str, Any]) -> Checked:
     rest = {key: value for key, value in params.items() if key not in _OF_STRATEGIES}
     errors += unknown(rest, list(BESIDE_RECIPE), "merge")
     output, wrong = _output(rest)
-    clean = {"recipe": document, **output}
-    errors += wrong
+    rule, faults = _on_mismatch(rest, based=document.get("base_model") is not None)
+    clean = {"recipe": document, **output, **rule}
+    errors += [*wrong, *faults]
     return clean, errors or settled_faults(recipe_of(clean))
 
 
@@ -124,6 +128,11 @@ def _tokenizer_source(params: Mapping[str, Any], models: list[str]) -> Checked:
         return {"tokenizer_source": given.strip()}, []
     code, message = found
     return {"tokenizer_source": given}, [ParamError("params.tokenizer_source", code, f"tokenizer_source {message}")]
+
+
+def _on_mismatch(params: Mapping[str, Any], *, based: bool) -> Checked:
+    given = params.get("on_mismatch")
+    return ({}, []) if given is None else ({"on_mismatch": given}, setting_errors(given, based=based))
 
 
 def _output(params: Mapping[str, Any]) -> Checked:

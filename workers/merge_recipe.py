@@ -76,7 +76,9 @@ class Slice:
 class Recipe:
     """A merge: its strategy, its slices in the order of their layers, and the inputs whose small files (``carries``)
     and whose ``tokenizer`` the result has. ``names_tokenizer``: it says so itself. ``pattern`` finds the number of a
-    layer in names. ``field`` is where its errors belong."""
+    layer in names. ``on_mismatch`` says what becomes of tensors that the models have otherwise than each other, by
+    default an error. ``names_base``: there is a base, and the small files are of it. ``field`` is where its errors
+    belong."""
 
     strategy: Strategy
     slices: tuple[Slice, ...]
@@ -84,6 +86,8 @@ class Recipe:
     tokenizer: str
     names_tokenizer: bool = False
     pattern: str | None = None
+    on_mismatch: Any = None
+    names_base: bool = False
     field: str = "params"
 
     @property
@@ -96,7 +100,8 @@ def recipe_of(params: Mapping[str, Any]) -> Recipe:
     """The merge that right parameters ask for, in either form."""
     document = params.get("recipe")
     if document is not None:
-        return replace(_of_document(document), pattern=params.get("layer_pattern"))
+        beside = params.get("layer_pattern"), params.get("on_mismatch")
+        return replace(_of_document(document), pattern=beside[0], on_mismatch=beside[1])
     inputs = tuple(Source(f"model-{i}", f"models.{i}") for i in range(len(params["models"])))
     base = Source(BASE_INPUT, "base_model") if params.get("base_model") is not None else None
     recipe = plain_recipe(STRATEGIES[params["strategy"]], params, inputs, base)
@@ -116,7 +121,16 @@ def plain_recipe(
     each = {rule.name: tuple((setting,) for setting in params[rule.name]) for rule in rules if rule.each}
     made = Slice("", sources, base, None, whole, each)
     carries = (base or sources[0]).input
-    return Recipe(strategy, (made,), carries, carries, pattern=params.get("layer_pattern"))
+    return Recipe(
+        strategy, (made,), carries, carries, pattern=params.get("layer_pattern"),
+        on_mismatch=params.get("on_mismatch"), names_base=base is not None,
+    )  # fmt: skip
+
+
+def names_base(params: Mapping[str, Any]) -> bool:
+    """Do the parameters of a merge, right or wrong, name a base in either form?"""
+    document = params.get("recipe")
+    return (document if isinstance(document, Mapping) else params).get("base_model") is not None
 
 
 def rules_of(strategy: Strategy) -> list[Rule]:
@@ -210,8 +224,9 @@ def _of_document(document: Mapping[str, Any]) -> Recipe:
     carries = inputs[base] if base is not None else slices[0].sources[0].input
     source = document.get("tokenizer_source")
     return Recipe(
-        strategy, tuple(slices), carries, _tokenizer(source, inputs, carries), source is not None, field="params.recipe"
-    )
+        strategy, tuple(slices), carries, _tokenizer(source, inputs, carries), source is not None,
+        names_base=base is not None, field="params.recipe",
+    )  # fmt: skip
 
 
 def _tokenizer(given: str | None, inputs: Mapping[str, str], carries: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workers.merge_layout import Part, Table
+from workers.merge_layout import Part
 from workers.merge_recipe import Recipe, in_recipe, rules_of
+from workers.model_table import Table
 
 SHOWN = 3
 
@@ -15,25 +16,32 @@ SHOWN = 3
 @dataclass(frozen=True, slots=True)
 class Row:
     """A tensor of the result: ``origins`` are ``(model, tensor there)``, a base last, by what people call the models.
-    ``values`` are the strategy's parameters for it by their names in a recipe, one a model where there are several."""
+    ``values`` are the strategy's parameters for it by their names in a recipe, one a model where there are several;
+    none for what is copied whatever the strategy. ``note``: how it was put together where models have it otherwise than
+    each other."""
 
     tensor: str
     origins: tuple[tuple[str, str], ...]
     values: Mapping[str, Any]
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The ``tensors`` that have the same models and the same ``values``, which ``said`` writes out."""
+    """The ``tensors`` that have the same models, the same ``values`` and the same ``note``, which ``said`` writes
+    out."""
 
     models: tuple[str, ...]
     values: Mapping[str, Any]
+    note: str
     tensors: tuple[str, ...]
 
     @property
     def said(self) -> str:
-        """The values as ``t = 0.25, lambda = 1``."""
-        return ", ".join(f"{name} = {_said(value)}" for name, value in self.values.items())
+        """The values as ``t = 0.25, lambda = 1``, and the note."""
+        return ", ".join(
+            [*(f"{name} = {_said(value)}" for name, value in self.values.items()), *filter(None, [self.note])]
+        )
 
     @property
     def shown(self) -> str:
@@ -43,8 +51,8 @@ class Group:
 
 
 def is_worth_telling(recipe: Recipe) -> bool:
-    """Do two tensors of the result differ in their values or their models?"""
-    return recipe.is_sliced or any(each.varies for each in recipe.slices)
+    """May two tensors of the result differ in their values, their models, or in how models were put together?"""
+    return recipe.is_sliced or recipe.on_mismatch is not None or any(each.varies for each in recipe.slices)
 
 
 def rows_of(recipe: Recipe, parts: Sequence[Part], tables: Mapping[str, Table]) -> list[Row]:
@@ -54,7 +62,8 @@ def rows_of(recipe: Recipe, parts: Sequence[Part], tables: Mapping[str, Table]) 
         Row(
             part.name,
             tuple((tables[name].label, tensor) for name, tensor in part.origins),
-            {told: part.values[name] for name, told in names},
+            {told: part.values[name] for name, told in names if name in part.values},
+            _note(part),
         )
         for part in parts
     ]
@@ -63,16 +72,28 @@ def rows_of(recipe: Recipe, parts: Sequence[Part], tables: Mapping[str, Table]) 
 def grouped(rows: Sequence[Row]) -> list[Group]:
     """The rows by models and values, each group at the place of its first tensor. Values that all rows share are left
     out."""
-    differing = [name for name in (rows[0].values if rows else ()) if len({repr(row.values[name]) for row in rows}) > 1]
+    names = dict.fromkeys(name for row in rows for name in row.values)
+    differing = [name for name in names if len({repr(row.values[name]) for row in rows if name in row.values}) > 1]
     found: dict[str, tuple[Row, list[str]]] = {}
     for row in rows:
         models = [model for model, _ in row.origins]
-        key = repr((models, [row.values[name] for name in differing]))
+        key = repr((models, [row.values.get(name) for name in differing], row.note))
         found.setdefault(key, (row, []))[1].append(row.tensor)
     return [
-        Group(tuple(model for model, _ in row.origins), {name: row.values[name] for name in differing}, tuple(tensors))
+        Group(
+            tuple(model for model, _ in row.origins),
+            {name: row.values[name] for name in differing if name in row.values},
+            row.note,
+            tuple(tensors),
+        )
         for row, tensors in found.values()
     ]
+
+
+def _note(part: Part) -> str:
+    if part.settled.copied:
+        return "copied"
+    return "" if part.settled.rows is None else f"the first {part.settled.rows} rows"
 
 
 def _said(value: Any) -> str:

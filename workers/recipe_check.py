@@ -46,6 +46,7 @@ ELSEWHERE = {
     "random_seed": "is no part of a recipe: seed stands beside it",
     "seed": "is no part of a recipe: it stands beside it",
     "out_shard_size": "is no part of a recipe: max_shard_size stands beside it",
+    "on_mismatch": "is no part of a recipe: it stands beside it",
     "layer_pattern": "is no part of a recipe: it stands beside it",
     "max_shard_size": "is no part of a recipe: it stands beside it",
 }

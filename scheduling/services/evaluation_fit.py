@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from scheduling.services import artifact_files
+from scheduling.services.model_config import config_of
 from workers.evaluate_params import (
     ARCHITECTURE,
-    CONFIG,
     DATASET,
-    MAX_CONFIG,
     MODEL,
     data_file,
     family_of,
@@ -49,17 +46,5 @@ def _family(params: Mapping[str, Any], model: Any) -> tuple[Family | None, dict[
     given = params.get("architecture")
     if given is not None and architecture(given, ARCHITECTURE, strict=True)[2]:
         return None, {}, []
-    family, settled, errors = family_of(params, _config(model.files), model.name)
+    family, settled, errors = family_of(params, config_of(model.files), model.name)
     return (None, {}, errors) if errors else (family, settled, [])
-
-
-def _config(files: list[dict[str, Any]]) -> Any:
-    """What the model's ``config.json`` says; None where it has none that can be read."""
-    entry = next((f for f in files if f["path"] == CONFIG), None)
-    if entry is None or entry["size"] > MAX_CONFIG:
-        return None
-    try:
-        with artifact_files.open_blob(entry["sha256"]) as file:
-            return json.loads(file.read())
-    except (OSError, ValueError, RecursionError):
-        return None

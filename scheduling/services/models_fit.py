@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling.core.after import output_meant
-from scheduling.services import evaluation_fit, job_outputs
+from scheduling.services import evaluation_fit, job_outputs, model_config
 from scheduling.store.clock import past_in_words
 from scheduling.store.queries import artifacts
 from scheduling.store.queries.access import Actor
 from workers.catalog import KINDS, nearest
-from workers.merge_layout import Table, lay_out
-from workers.merge_recipe import BASE_INPUT, Recipe, recipe_of
+from workers.merge_layout import lay_out
+from workers.merge_mismatch import reconciled
+from workers.merge_recipe import BASE_INPUT, Recipe, names_base, recipe_of
 from workers.merge_table import Row, is_worth_telling, rows_of
+from workers.model_table import Table, is_head, says_tied
 from workers.tokenizer_files import has_tokenizer
 from workers.tokenizer_source import lacks_tokenizer
 
 SHOWN = 5
+INSTEAD = "; on_mismatch says what becomes of tensors that differ"
 BASE_FIELD = "params.base_model"
 
 
@@ -104,7 +107,10 @@ def check(kind: str, params: Mapping[str, Any], sources: Sources, *, right: bool
     errors += _same_model_twice(inputs) if "recipe" in params else _base_among_models(inputs)
     recipe = recipe_of(params) if right else None
     tokenizer = _no_tokenizer(recipe, inputs, files) if recipe else []
+    tables = _with_ties(tables, rows)
     if not (recipe.is_sliced if recipe else "recipe" in params):
+        settled = reconciled(params.get("on_mismatch"), list(tables.values()), based=names_base(params))
+        tensors = [(f, n, {t: row for t, row in held.items() if t not in settled}) for f, n, held in tensors]
         for field, other, theirs in tensors[1:]:
             beside = field if field == BASE_FIELD or "recipe" in params else "params.models"
             errors += _differences(beside, tensors[0][1:], (other, theirs))
@@ -135,6 +141,17 @@ def _unknown(where: str, reference: str, project: str, actor: Actor, kind: str) 
 
 def _table(name: str, tensors: Mapping[str, Any]) -> Table:
     return Table(name, {tensor: (str(row[0]), tuple(row[1])) for tensor, row in tensors.items()})
+
+
+def _with_ties(tables: Mapping[str, Table], rows: Mapping[str, Any]) -> dict[str, Table]:
+    """The tables with what configurations say of tied heads, where not all models have the same heads."""
+    heads = {frozenset(filter(is_head, table.tensors)) for table in tables.values()}
+    if len(heads) < 2:
+        return dict(tables)
+    return {
+        name: dataclasses.replace(table, tied=says_tied(model_config.config_of(rows[name].files)))
+        for name, table in tables.items()
+    }
 
 
 def _no_tokenizer(recipe: Recipe, inputs: list[dict[str, Any]], files: Mapping[str, list[str]]) -> list[dict[str, Any]]:
@@ -187,7 +204,7 @@ def _differences(
                 _wrong(
                     field,
                     "missing_tensor",
-                    f"{lacker!r} lacks {shown}, which {holder!r} has{hint}",
+                    f"{lacker!r} lacks {shown}, which {holder!r} has{hint}{INSTEAD}",
                     sorted(names)[:SHOWN],
                 )
             )
@@ -195,7 +212,7 @@ def _differences(
     for n in unequal[:SHOWN]:
         errors.append(
             _wrong(field, "shape_mismatch",
-                   f"tensor {n!r} is {_shape(ours[n])} in {first!r} and {_shape(theirs[n])} in {other!r}", n)
+                   f"tensor {n!r} is {_shape(ours[n])} in {first!r} and {_shape(theirs[n])} in {other!r}{INSTEAD}", n)
         )  # fmt: skip
     if len(unequal) > SHOWN:
         errors.append(_wrong(field, "shape_mismatch", f"and {len(unequal) - SHOWN} more differ in shape"))

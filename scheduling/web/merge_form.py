@@ -31,7 +31,7 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 OUTPUT = ("out_dtype", "tokenizer_source")  # of every strategy, and nothing when empty
 OWN = ("base_model", "t", "lambda", "scale", "density", "epsilon", "gamma", "normalize", "rescale", "granularity")
-PARAMS = ("strategy", *OWN, *OUTPUT, "recipe", "seed", "layer_pattern")
+PARAMS = ("strategy", *OWN, *OUTPUT, "recipe", "seed", "layer_pattern", "on_mismatch")
 RECIPE = "recipe"  # chosen in the place of a strategy: the recipe names its own
 TEXTS = (*SHARED, *PARAMS, *where_when.TEXTS)
 ELSEWHERE = {
@@ -151,6 +151,8 @@ def body_of(values: Values) -> dict[str, Any]:
         params["seed"] = int(texts["seed"]) if texts["seed"].isdecimal() else texts["seed"]
     if texts.get("layer_pattern"):
         params["layer_pattern"] = texts["layer_pattern"]
+    if given := texts.get("on_mismatch"):
+        params["on_mismatch"] = (form_fields.loaded(given) or given) if given.startswith("[") else given
     body = {**fields_of(values.texts), **where_when.body_of(values.texts)}
     return with_rest({"kind": KIND, **body, "nvlink_required": values.nvlink_required, "params": params}, values.rest)
 

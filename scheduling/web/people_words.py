@@ -19,6 +19,7 @@ LABELS = {
     "base_model": "Base model",
     "tokenizer_source": "Tokenizer of",
     "layer_pattern": "Layers by",
+    "on_mismatch": "Tensors that differ",
     "node_count": "Nodes",
     "gpus_per_node": "GPUs per node",
     "nvlink_exclusive": "Whole NVLink group",

@@ -101,3 +101,23 @@ def test_what_would_happen_tells_the_values_of_the_layers_that_it_finds(blocks: 
     filled = form(blocks, t="0, 1", layer_pattern="block{layer}_")
     html = text(browser().post("/jobs/new/plan/", filled, HTTP_HX_REQUEST="true"))
     assert '<td data-label="Values">t = 0.5</td>' in html
+
+
+def test_what_becomes_of_tensors_that_differ_is_typed_told_and_kept_in_a_copy(blocks: list[str]) -> None:
+    client = browser()
+    rule = '[{"filter": "emb", "value": "min"}]'
+    client.post("/jobs/new/", form(blocks, on_mismatch=f" {rule} "))
+    job = Job.objects.get()
+    assert job.params["on_mismatch"] == [{"filter": "emb", "value": "min"}]
+    assert "Tensors that differ" in rows(job.pk)
+    kept = text(client.get(f"/jobs/new/?from={job.pk}"))
+    assert f'name="on_mismatch" value="{entities.escape(rule)}"' in kept
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("skip", "one of error, base, first, min"), ("base", "there is no Base model"), ("[1", "not '[1'")],
+)
+def test_a_rule_that_is_none_is_refused_beside_its_field(blocks: list[str], given: str, told: str) -> None:
+    html = text(browser().post("/jobs/new/", form(blocks, on_mismatch=given)))
+    assert told in entities.unescape(beside(html, "on_mismatch"))

@@ -178,6 +178,7 @@ def test_each_field_of_a_strategy_is_for_the_strategies_that_have_it():
         "out_dtype": list(STRATEGIES),
         "tokenizer_source": list(STRATEGIES),
         "layer_pattern": [*STRATEGIES, "recipe"],
+        "on_mismatch": [*STRATEGIES, "recipe"],
     }
     assert shown == by_name | others
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from workers.engines.dtypes import TensorSpec
@@ -15,20 +14,24 @@ MAX_PROBLEMS = 50
 PACKED = (".qweight", ".qzeros", ".g_idx", ".absmax", ".quant_map", ".weight_packed", ".weight_scale", ".SCB")
 
 
-def compatibility_problems(models: Sequence[Model]) -> list[Problem]:
-    """Everything that keeps ``models`` from being merged, at most ``MAX_PROBLEMS`` and a count of the rest."""
-    found = list(islice(_problems(models), MAX_PROBLEMS + 1))
+def compatibility_problems(models: Sequence[Model], settled: Collection[str] = ()) -> list[Problem]:
+    """Everything that keeps ``models`` from being merged, at most ``MAX_PROBLEMS`` and a count of the rest.
+
+    ``settled``: tensors of which it is known what becomes of them, however different they are.
+    """
+    found = list(islice(_problems(models, settled), MAX_PROBLEMS + 1))
     if len(found) > MAX_PROBLEMS:
-        rest = sum(1 for _ in _problems(models)) - MAX_PROBLEMS
+        rest = sum(1 for _ in _problems(models, settled)) - MAX_PROBLEMS
         found[MAX_PROBLEMS:] = [Problem("more_problems", f"and {rest} more of this kind", {"more": rest})]
     return found
 
 
-def _problems(models: Sequence[Model]) -> Iterator[Problem]:
+def _problems(models: Sequence[Model], settled: Collection[str]) -> Iterator[Problem]:
     for model in models:
         yield from _unmergeable(model)
-    yield from _missing(models)
-    yield from _different(models)
+    names = sorted({name for model in models for name in model.specs}.difference(settled))
+    yield from _missing(models, names)
+    yield from _different(models, names)
 
 
 def _unmergeable(model: Model) -> Iterator[Problem]:
@@ -58,18 +61,12 @@ def _unmergeable(model: Model) -> Iterator[Problem]:
 
 
 def _declares_quantization(model: Model) -> bool:
-    if model.directory is None:
-        return False
-    try:
-        config = json.loads((model.directory / "config.json").read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False  # the file is copied, not used; a model without one merges as well
+    config = model.config
     return isinstance(config, dict) and bool(config.get("quantization_config"))
 
 
-def _missing(models: Sequence[Model]) -> Iterator[Problem]:
-    everything = sorted({name for model in models for name in model.specs})
-    for name in everything:
+def _missing(models: Sequence[Model], names: Sequence[str]) -> Iterator[Problem]:
+    for name in names:
         owner = next(m for m in models if name in m.specs)
         for model in models:
             if name not in model.specs:
@@ -82,8 +79,8 @@ def _missing(models: Sequence[Model]) -> Iterator[Problem]:
                 )
 
 
-def _different(models: Sequence[Model]) -> Iterator[Problem]:
-    for name in sorted({name for model in models for name in model.specs}):
+def _different(models: Sequence[Model], names: Sequence[str]) -> Iterator[Problem]:
+    for name in names:
         owners = [m for m in models if name in m.specs]
         first = owners[0]
         for other in owners[1:]:

@@ -24,11 +24,12 @@ from workers.engines.sources import Model
 from workers.engines.strategies import STRATEGIES
 from workers.engines.strategies.contract import Strategy
 from workers.engines.tensors import TensorInputs, TensorSet
-from workers.merge_layout import PATTERN, Part, Table, lay_out
+from workers.merge_layout import PATTERN, Part, lay_out
 from workers.merge_recipe import Recipe, Source, plain_recipe
 from workers.merge_strategies import STRATEGIES as RULES
 from workers.merge_table import Row, rows_of
 from workers.model_layers import pattern_fault
+from workers.model_table import Table, says_tied
 from workers.strategy_params import base_error, check_strategy, model_count_error
 
 ENGINE_VERSION = "1"
@@ -39,10 +40,16 @@ _OF_MODELS = frozenset({"missing_tensor", "shape_mismatch", "dtype_mismatch", "m
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One tensor of the output: what it is made of, and the strategy's parameters for it."""
+    """One tensor of the output: what it is made of, and the strategy's parameters for it.
+
+    ``copied``: it is that of its only model, whatever the strategy. ``kept``: the model whose integers count where they
+    differ, None where that is refused.
+    """
 
     inputs: TensorInputs
     params: Mapping[str, Any]
+    copied: bool = False
+    kept: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,7 @@ class Candidate:
 
     ``outputs`` are in processing order, ``pieces`` by their names. ``params`` are those of all tensors together.
     ``metadata`` is what the output file's header carries. ``table`` tells what each is made of, and with which values.
+    ``carries`` is the model whose small files go with it.
     """
 
     strategy: Strategy
@@ -58,6 +66,7 @@ class Candidate:
     outputs: tuple[TensorSpec, ...]
     pieces: Mapping[str, Piece]
     metadata: Mapping[str, str]
+    carries: Model
     table: tuple[Row, ...] = ()
     chunk: int = REDUCTION_CHUNK
 
@@ -68,7 +77,7 @@ class Candidate:
         """
         piece = self.pieces[spec.name]
         if spec.dtype.kind != "float":
-            return self._copied(piece.inputs)
+            return self._copied(piece)
         return self._merged(piece, spec, device)
 
     def tensor(self, name: str, device: torch.device = CPU) -> torch.Tensor:
@@ -93,20 +102,22 @@ class Candidate:
 
     def _at_once(self, spec: TensorSpec, chunk: int) -> int:
         """How many elements of this tensor are in memory at once: whole rows where the strategy needs them."""
-        row = min(self.strategy.together(spec.shape, self.pieces[spec.name].params), spec.numel)
+        piece = self.pieces[spec.name]
+        row = 1 if piece.copied else min(self.strategy.together(spec.shape, piece.params), spec.numel)
         return min(spec.numel, max(chunk // max(row, 1), 1) * row)
 
-    def _copied(self, inputs: TensorInputs) -> Iterator[torch.Tensor]:
-        if not bit_equal(inputs):
+    def _copied(self, piece: Piece) -> Iterator[torch.Tensor]:
+        inputs = piece.inputs
+        if piece.kept is None and not bit_equal(inputs):
             labels = [m.label for m in inputs.models]
             raise EngineRefusal(
                 "integer_mismatch",
                 f"tensor {inputs.name!r} ({inputs.specs[0].dtype.name}) differs between {', '.join(labels)};"
-                " integers are copied, never averaged",
+                " integers are copied, never averaged: say with on_mismatch whose count",
                 {"tensor": inputs.name, "models": labels},
             )
         for start, stop in stretches(inputs.numel, self.chunk):
-            yield inputs.stored(0, start, stop)
+            yield inputs.stored(piece.kept or 0, start, stop)
 
     def _merged(self, piece: Piece, spec: TensorSpec, device: torch.device) -> Iterator[torch.Tensor]:
         inputs = piece.inputs
@@ -116,7 +127,7 @@ class Candidate:
         values = Values(inputs, torch.float64 if wide else torch.float32, device)
         combination = (
             Copy(0)
-            if self.strategy.keeps_equal(piece.params) and bit_equal(inputs)
+            if piece.copied or (self.strategy.keeps_equal(piece.params) and bit_equal(inputs))
             else self.strategy.prepare(values, piece.params)
         )
         for start, stop in stretches(inputs.numel, self._at_once(spec, self.chunk)):
@@ -176,7 +187,7 @@ class MergeEngine:
         layers that are missing, tensors that can't be put together, and values that are wrong for a tensor.
         """
         models = dict(zip(inputs, tensors.models, strict=True))
-        tables = {name: _table(model) for name, model in models.items()}
+        tables = {name: table_of(model) for name, model in models.items()}
         parts, errors = lay_out(recipe, tables)
         if errors:
             raise EngineRefusal.of(
@@ -188,13 +199,17 @@ class MergeEngine:
         metadata = {k: v for k, v in models[recipe.slices[0].sources[0].input].metadata.items() if k == "format"}
         table = tuple(rows_of(recipe, parts, tables))
         ordered = tuple(sorted(outputs, key=output_order))
-        return Candidate(STRATEGIES[recipe.strategy.name], params, ordered, pieces, metadata, table, self._chunk)
+        carries = models[recipe.carries]
+        return Candidate(
+            STRATEGIES[recipe.strategy.name], params, ordered, pieces, metadata, carries, table, self._chunk
+        )
 
 
 def _piece(part: Part, models: Mapping[str, Model], params: Mapping[str, Any]) -> Piece:
     read = tuple(models[name] for name, _ in part.origins)
-    inputs = TensorInputs(part.name, read, tuple(tensor for _, tensor in part.origins), part.based)
-    return Piece(inputs, {**params, **part.values})
+    settled = part.settled
+    inputs = TensorInputs(part.name, read, tuple(tensor for _, tensor in part.origins), part.based, settled.rows)
+    return Piece(inputs, {**params, **part.values}, settled.copied, settled.kept)
 
 
 def _output(name: str, spec: TensorSpec, stored_as: str | None) -> TensorSpec:
@@ -202,8 +217,10 @@ def _output(name: str, spec: TensorSpec, stored_as: str | None) -> TensorSpec:
     return replace(spec, name=name, dtype=dtype)
 
 
-def _table(model: Model) -> Table:
-    return Table(model.label, {name: (spec.dtype.name, spec.shape) for name, spec in model.specs.items()})
+def table_of(model: Model) -> Table:
+    """What is known of a model before its data is read."""
+    tensors = {name: (spec.dtype.name, spec.shape) for name, spec in model.specs.items()}
+    return Table(model.label, tensors, says_tied(model.config))
 
 
 def checked(strategy: str, params: Mapping[str, Any], tensors: TensorSet) -> tuple[dict[str, Any], list[Problem]]:

@@ -17,6 +17,7 @@ from workers.engines.pickled import is_mapped, open_checkpoint, spec_of
 from workers.engines.refusals import EngineRefusal, Problem
 
 SINGLE = "model.safetensors"
+CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 CHECKPOINTS = (".pt", ".pth", ".bin")
 FOREIGN = (".onnx", ".jit", ".pkl", ".pickle", ".joblib", ".h5", ".hdf5", ".keras", ".msgpack", ".gguf", ".ggml",
@@ -43,6 +44,16 @@ class Model:
     reader: Reader
     directory: Path | None
     resident: int = 0
+
+    @property
+    def config(self) -> object:
+        """What its ``config.json`` says; None where it has none that can be read."""
+        if self.directory is None:
+            return None
+        try:
+            return json.loads((self.directory / CONFIG).read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
 
 
 @dataclass(frozen=True, slots=True)

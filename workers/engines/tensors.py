@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,12 +17,13 @@ from workers.engines.sources import Model, open_model
 @dataclass(frozen=True, slots=True)
 class TensorInputs:
     """What one tensor of the output is made of: a tensor of each of these ``models``, whose ``names`` there may be
-    others. ``based``: the last of them is the base of the others."""
+    others. ``based``: the last of them is the base of the others. ``rows``: only so many of each, from the first."""
 
     name: str
     models: tuple[Model, ...]
     names: tuple[str, ...]
     based: bool = False
+    rows: int | None = None
 
     @property
     def count(self) -> int:
@@ -31,13 +32,16 @@ class TensorInputs:
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Its description in each model."""
-        return tuple(m.specs[name] for m, name in zip(self.models, self.names, strict=True))
+        """Its description in each model, of the rows that are taken."""
+        found = (m.specs[name] for m, name in zip(self.models, self.names, strict=True))
+        if self.rows is None:
+            return tuple(found)
+        return tuple(replace(spec, shape=(self.rows, *spec.shape[1:])) for spec in found)
 
     @property
     def numel(self) -> int:
         """Number of elements, the same in all models."""
-        return self.models[0].specs[self.names[0]].numel
+        return self.specs[0].numel
 
     def stored(self, model: int, start: int, stop: int) -> torch.Tensor:
         """Elements ``start`` to ``stop`` of model number ``model``, flat, in their stored type, on the CPU."""
@@ -59,13 +63,17 @@ class TensorSet:
 
 
 def inspect(
-    *sources: Path | str, labels: Sequence[str] = (), based: bool = False, sliced: bool = False
+    *sources: Path | str,
+    labels: Sequence[str] = (),
+    based: bool = False,
+    sliced: bool = False,
+    reconciled: Callable[[Sequence[Model]], Collection[str]] = lambda models: (),
 ) -> tuple[TensorSet, list[Problem]]:
     """Open every source and say everything that is wrong with them; what could not be opened is left out.
 
     ``based``: the last source is the base of the others. ``sliced``: they are looked at each on its own, since a recipe
     takes layers of them. ``labels`` name the models in messages (default: the last part of each path, numbered if two
-    are equal).
+    are equal). ``reconciled``: which tensors can be merged although the models have them otherwise than each other.
     """
     paths = [Path(s) for s in sources]
     names = list(labels) if labels else _labels(paths)
@@ -79,7 +87,8 @@ def inspect(
     if not sources:
         problems.append(Problem("no_models", "give at least one model"))
     groups = [[model] for model in models] if sliced else [models]
-    problems += [problem for group in groups for problem in compatibility_problems(group)]
+    settled = reconciled(models)
+    problems += [problem for group in groups for problem in compatibility_problems(group, settled)]
     return TensorSet(tuple(models), based), problems
 
 

@@ -25,7 +25,7 @@ from workers.kinds.context import DONE, REFUSED, JobContext
 from workers.kinds.devices import prepare_devices, sharing
 from workers.kinds.memory import fitting, room
 from workers.kinds.merge_check import checked
-from workers.kinds.result_config import fit_config, layers_taken, stored_type
+from workers.kinds.result_config import fit_config, is_untied, layers_taken, rows_cut, stored_type
 from workers.merge_recipe import BASE_INPUT, Recipe, recipe_references, renamed
 from workers.merge_table import grouped, is_worth_telling
 from workers.model_layers import layer_of
@@ -116,7 +116,7 @@ def _run(context: JobContext) -> int:
         )
         if not complete:
             return _checkpoint(context, writer, told, before)
-        return _store(context, writer, told, recipe, stored_type(candidate.outputs))
+        return _store(context, writer, told, recipe, candidate)
     finally:
         writer.close()
 
@@ -126,7 +126,7 @@ def _values(recipe: Recipe, candidate: Candidate) -> Iterator[str]:
     if is_worth_telling(recipe):
         for group in grouped(candidate.table):
             made = f"of {' and '.join(group.models)}" if recipe.is_sliced else ""
-            how = ", ".join(filter(None, (group.said, made)))
+            how = ", ".join(filter(None, (group.said, made))) or "alike in all models"
             yield f"{how}: {_counted(len(group.tensors), 'tensor')}, {group.shown}"
 
 
@@ -198,13 +198,14 @@ def _checkpoint(context: JobContext, writer: PlannedWriter, lineage: Mapping[str
 
 
 def _store(
-    context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any], recipe: Recipe, stored: str | None
+    context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any], recipe: Recipe, candidate: Candidate
 ) -> int:
     destination = context.output_dir / OUTPUT
     shutil.rmtree(destination, ignore_errors=True)  # what an attempt left that was killed while it published
     copied, carried = _carry(context, recipe, destination)
     taken = layers_taken(recipe) if recipe.is_sliced else None
-    for changed in fit_config(destination, taken=taken, stored=stored):
+    stored, cut = stored_type(candidate.outputs), rows_cut(candidate)
+    for changed in fit_config(destination, taken=taken, stored=stored, cut=cut, untied=is_untied(candidate)):
         context.log(f"store: {changed}")
     published = writer.publish(destination)
     context.events.emit("artifact", name=OUTPUT, path=OUTPUT, kind="model", meta={**lineage, **carried})

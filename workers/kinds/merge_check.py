@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from workers.catalog import check_params
-from workers.engines.merging import Candidate, MergeEngine
+from workers.engines.merging import Candidate, MergeEngine, table_of
 from workers.engines.refusals import EngineRefusal, Problem
 from workers.engines.tensors import TensorSet, inspect
 from workers.engines.writing import PART
 from workers.kinds.checkpoint import FRAMEWORK
 from workers.kinds.companions import companions_of
 from workers.kinds.context import JobContext
-from workers.merge_recipe import BASE_INPUT, Recipe, recipe_of
+from workers.merge_mismatch import reconciled
+from workers.merge_recipe import BASE_INPUT, Recipe, names_base, recipe_of
 from workers.tokenizer_files import has_tokenizer
 from workers.tokenizer_source import lacks_tokenizer
 
@@ -29,8 +30,11 @@ def checked(context: JobContext, free_memory: int | None) -> tuple[Recipe, Candi
     problems = [Problem("config", e.message, {"field": e.field}) for e in errors]
     based = context.input(BASE_INPUT) is not None
     tensors, found = inspect(
-        *(i.directory for i in context.inputs), labels=_titles(context), based=based, sliced=sliced
-    )
+        *(i.directory for i in context.inputs), labels=_titles(context), based=based, sliced=sliced,
+        reconciled=lambda models: reconciled(
+            params.get("on_mismatch"), [table_of(model) for model in models], based=names_base(params)
+        ),
+    )  # fmt: skip
     problems += found
     candidate: Candidate | None = None
     if recipe and not problems:

@@ -17,6 +17,7 @@ from workers.command_params import (
     SIGNALS,
 )
 from workers.evaluate_params import BATCH, FORMATS, MAX_BATCH, MAX_FILE, MAX_SAMPLES, METRICS, OF_TASK
+from workers.merge_mismatch import WORDS as ON_MISMATCH
 from workers.merge_params import MIN_SHARD_BYTES
 from workers.merge_settings import MAX_FILTER, MAX_FILTERS, MAX_POINTS
 from workers.merge_strategies import GRANULARITIES, MAX_MODELS, RESCALES, STRATEGIES
@@ -100,7 +101,7 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
                 {"type": "object", "properties": {name: {} for name in TOP}, "additionalProperties": False},
             ],
             "description": "The merge as mergekit writes it, as YAML or as the object: "
-            f"{', '.join(TOP)}. Only max_shard_size, seed and layer_pattern stand beside it. "
+            f"{', '.join(TOP)}. Only max_shard_size, seed, layer_pattern and on_mismatch stand beside it. "
             "docs/merges.md tells all of it.",
         },
         "t": _varied(f"{_of('t')}. 0 is the first model, 1 the second. A list is a gradient over the layers, a list of "
@@ -135,6 +136,11 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
             "Where the number of a layer stands in the names of tensors, for gradients and slices: a part of a name "
             f"with {NUMBER} in its place, such as block{NUMBER}_. Without it a layer is the first whole number between "
             "the dots of a name.", minLength=1, maxLength=MAX_PATTERN,
+        ),
+        "on_mismatch": _varied(
+            "What becomes of a tensor that one model has otherwise than another, or not at all: error refuses it all, "
+            "base and first take it as that model has it, min merges the rows that all have.",
+            {"type": "string", "enum": list(ON_MISMATCH)}, numbers=False, default=ON_MISMATCH[0],
         ),
         "tokenizer_source": _text(
             "Of which model the tokenizer's files are: base (that of base_model) or one of the models, as it is called "
