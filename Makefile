@@ -7,7 +7,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 # The pip of an old Python looks for twenty seconds longer which of all the wheels fit it.
 PIP_ITSELF := pip==26.3
 
-.PHONY: up test check test-browser chaos format clean
+ORACLE := .venv-oracle
+
+.PHONY: up test check test-browser chaos oracle format clean
 
 up: $(VENV)/.up
 	@EMEP_STOP_WITH_PARENT=1 exec $(BIN)/python manage.py up
@@ -29,12 +31,23 @@ chaos: $(VENV)/.test
 	@EMEP_CHAOS_SEEDS=$${EMEP_CHAOS_SEEDS:-1000} $(BIN)/python -m pytest tests/chaos -n 2; told=$$?; \
 	$(BIN)/python -m tests.chaos_processes --runs 8 && exit $$told
 
+# The same merges by mergekit, in an environment of its own: what comes out otherwise than is written is a failure.
+oracle: $(VENV)/.test $(ORACLE)/.done
+	@$(BIN)/python -m tests.oracle $(ORACLE)/bin/python
+
+$(ORACLE)/.done: requirements/oracle.txt
+	@echo "EMEP: installing mergekit into $(ORACLE) (about a minute, 1.3 GB) ..."
+	@$(PYTHON) -m venv $(ORACLE)
+	@$(ORACLE)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-compile -r $< \
+	  || { echo "EMEP: mergekit could not be installed: see the lines above (network, or no space left)" >&2; exit 1; }
+	@touch $@
+
 format: $(VENV)/.test
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) staticfiles .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(ORACLE) staticfiles .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "EMEP: Python 3.11 to 3.13 is needed, this is %d.%d: run make with PYTHON=python3.11" % v)'
