@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,13 @@ def wholes(least: int, most: int) -> Callable[[str], list[int]]:
             raise argparse.ArgumentTypeError(message) from None
 
     return read
+
+
+def program(text: str) -> str:
+    """The path of a file that can be run."""
+    if not Path(text).is_file() or not os.access(text, os.X_OK):
+        raise argparse.ArgumentTypeError(f"there is no program {shown(text)}; give the path of one that can be run")
+    return text
 
 
 def directory(text: str) -> Path:

@@ -39,6 +39,7 @@ def said(main, *arguments: str, capsys) -> str:
         (merge.main, ["--rounds=0"], "argument --rounds: write a whole number from 1 to 1000"),
         (merge.main, ["--threads=0"], "argument --threads: write a whole number from 1 to 1024"),
         (merge.main, ["--directory=gone"], "argument --directory: there is no directory 'gone'; name one"),
+        (merge.main, ["--mergekit=gone"], "argument --mergekit: there is no program 'gone'; give the path of one"),
         (packing.main, [], "the following arguments are required: --traces"),
         (packing.main, ["--traces=gone"], "argument --traces: there is no directory 'gone'; name one"),
         (policy.main, ["--traces="], "argument --traces: there is no directory ''; name one"),
