@@ -8,12 +8,12 @@ from dataclasses import replace
 from scheduling.core.largest import Split
 from scheduling.core.resources import Limit, ResourceRequest
 from scheduling.core.units import gb
-from scheduling.core.words import gpus_in_words, nodes_in_words
+from scheduling.core.words import gpus_in_words, names_in_words, nodes_in_words
 
 
 def ask_for(limits: Mapping[str, Limit]) -> str:
     """What to ask for instead; of several numbers none helps without the others."""
-    told = " and ".join(f"{field} of at most {limit}" for field, limit in limits.items())
+    told = names_in_words([f"{field} of at most {limit}" for field, limit in limits.items()])
     return f"ask for {told}{' together' if len(limits) > 1 else ''}"
 
 

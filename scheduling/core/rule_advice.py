@@ -57,8 +57,8 @@ def with_advice(
 ) -> list[FieldError]:
     """The errors, of which that of required rules ends with what to ask for where they hold, beside loosening them.
 
-    ``errors`` are all others of the resources. Named are all numbers that differ from those that were sent, of memory
-    and counts, as they go together; where nothing would be taken, none.
+    ``errors`` are all others of the resources. Named are all numbers of memory and counts, as they go together, that
+    differ from those that were sent or from those that the other errors ask for; where nothing would be taken, none.
     """
     return [
         replace(error, message=error.message.removesuffix(LOOSEN) + _advice(errors, wanted, counts, pool, over_nodes))
@@ -82,8 +82,8 @@ def _advice(errors: Sequence[FieldError], wanted: ResourceRequest, counts: Count
     else:
         return LOOSEN
     named: dict[str, Limit] = {"gpu_memory_min": as_memory(size)} if limits or size != memory else {}
-    pairs = zip(NAMES, counts.numbers, numbers.numbers, strict=True)
-    named |= {name: number for name, sent, number in pairs if number not in (None, sent)}
+    places = zip(NAMES, counts.numbers, there.told.numbers, numbers.numbers, strict=True)
+    named |= {name: number for name, *known, number in places if number is not None and known != [number, number]}
     if not named:
         return LOOSEN
     idle = " and leave max_wait_for_level out" if wanted.max_wait_for_level_s and why_idle(request) else ""

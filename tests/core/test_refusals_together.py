@@ -187,6 +187,58 @@ def test_rules_that_leave_too_little_are_told_with_all_the_numbers_that_are_acce
     accepted({**sent, **instead}, the_pool=MIXED)
 
 
+IN_R1_BARE = {"required": [*in_rack("r1")["required"], {"key": "demo", "op": "DoesNotExist"}]}  # type: ignore[misc]
+WITH_THIRD = pool(
+    gpus("node-1", 4, group="g1"),
+    gpus("node-2", 4, group="g2"),
+    gpus("node-3", 2, group="g3", memory="40GB"),
+    nodes=[
+        replace(node("node-1", rack="r1"), labels=(("demo", "true"),)),
+        replace(node("node-2", rack="r2"), labels=(("demo", "true"),)),
+        replace(node("node-3", rack="r1"), labels=(("ssd", "yes"),)),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "rules", "beside", "instead"),
+    [
+        (
+            {"gpu_count": 2, "gpus_per_node": 3, "nvlink_required": True, "nvlink_exclusive": True},
+            IN_R1_BARE,
+            {"gpu_count": 3},
+            {"gpu_count": 2, "gpus_per_node": 2},
+        ),
+        (
+            {"gpu_count": 2, "node_count": 2, "gpus_per_node": 3},
+            ON_SSD,
+            {"gpu_count": 6},
+            {"gpu_count": 2, "node_count": 1, "gpus_per_node": 2},
+        ),
+        (
+            {"gpu_count": 2, "node_count": 5, "gpus_per_node": 4},
+            ON_SSD,
+            {"node_count": 1, "gpus_per_node": 2},
+            {},
+        ),
+        (
+            {"gpu_count": 2, "node_count": 5, "gpus_per_node": 4, "gpu_memory_min": "80GB"},
+            ON_SSD,
+            {"gpu_count": 8, "node_count": 2},
+            {"gpu_count": 2, "node_count": 1, "gpus_per_node": 2, "gpu_memory_min": FORTY},
+        ),
+    ],
+)
+def test_numbers_that_contradict_each_other_are_told_all_that_goes_together_where_the_rules_hold(
+    body, rules, beside, instead
+):
+    sent = {**body, "affinity": rules}
+    errors = checked(sent, the_pool=WITH_THIRD)[1]
+    assert {each.field: each.limit for each in errors if each.field in COUNTS} == beside
+    assert there(errors) == instead
+    accepted({**with_limits(sent, errors), **instead}, the_pool=WITH_THIRD)
+
+
 def test_where_no_number_would_be_taken_with_the_rules_none_is_told():
     sent = {"gpu_count": 2, "nvlink_required": True, "gpu_memory_min": "30GB", "affinity": in_rack("r2")}
     assert messages(sent)["affinity.required"].endswith("hold (rack_id=r2); loosen them")
@@ -513,8 +565,18 @@ RULED = st.builds(
 )
 
 
+# Numbers that may contradict each other, too.
+SMALL_NUMBERS = {name: st.sampled_from([None, 1, 2, 3, 4, 5]) for name in ("gpu_count", "node_count", "gpus_per_node")}
+CONTRADICTING = st.builds(
+    lambda body, numbers, rules: {**body, **numbers, "affinity": rules},
+    BODIES,
+    st.fixed_dictionaries(SMALL_NUMBERS),
+    HOLDING,
+)
+
+
 @settings(max_examples=600, deadline=None, derandomize=True)
-@given(pools().filter(lambda pool: len(pool.nodes) > 1), RULED, st.booleans(), POLICIES)
+@given(pools().filter(lambda pool: len(pool.nodes) > 1), RULED | CONTRADICTING, st.booleans(), POLICIES)
 def test_whoever_keeps_the_rules_and_takes_what_is_told_of_where_they_hold_is_refused_for_nothing_else(
     the_pool, body, over_nodes, policy
 ):
@@ -523,9 +585,10 @@ def test_whoever_keeps_the_rules_and_takes_what_is_told_of_where_they_hold_is_re
     if not asked:
         return
     others = tuple(each for each in errors if each.field not in (*COUNTS, "gpu_memory_min"))
-    mended = {**with_limits(body, others), **asked}
-    left = checked(mended, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
-    assert reasons(left) <= without_a_limit(errors) - {RULE[:2]}
+    for told_beside in (others, errors):  # by itself, or with all the other limits
+        mended = {**with_limits(body, told_beside), **asked}
+        left = checked(mended, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+        assert reasons(left) <= without_a_limit(errors) - {RULE[:2]}
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
