@@ -50,11 +50,12 @@ def description(
     gpus: int = 4,
     memory_gb: int = 80,
     groups: bool = True,
+    wide: str | None = None,
     rack: str = "r1",
     boot: str = "boot-1",
     attempts: Iterable[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The registration of a node whose GPUs are one NVLink group."""
+    """The registration of a node whose GPUs are one NVLink group, or lie in that of several nodes named ``wide``."""
     return {
         "boot_id": boot,
         "protocol": PROTOCOL_VERSION,
@@ -71,7 +72,7 @@ def description(
                 "index": i,
                 "model": f"Test {memory_gb}GB",
                 "memory_mib": memory_gb * 10**9 // 2**20 + 1,
-                "nvlink_group_id": f"{name}-nv" if groups else None,
+                "nvlink_group_id": wide or (f"{name}-nv" if groups else None),
             }
             for i in range(gpus)
         ],

@@ -146,13 +146,14 @@ def _spread(fields: Fields, *, over_nodes: bool) -> bool:
         ("node_count", fields.value("node_count") is not None and as_whole(fields.value("node_count")) != 1),
         ("gpus_per_node", fields.value("gpus_per_node") is not None),
         ("nvlink_required", fields.value("nvlink_required") is True),
+        ("nvlink_exclusive", fields.value("nvlink_exclusive") is True),
         ("required_level", fields.value("required_level") is not None),
         ("max_wait_for_level", fields.value("max_wait_for_level") is not None),
     ):
         if wanted:
-            message = (
-                f"allow_span lets the GPUs lie on any nodes, which {fields.spelt(name)} contradicts; leave one out"
-            )
+            which = f"allow_span lets the GPUs lie on any nodes, which {fields.spelt(name)} contradicts"
+            counted = name in ("node_count", "gpus_per_node") and fields.value("gpu_count") is None
+            message = f"{which}; leave {'allow_span out, or ask by gpu_count alone' if counted else 'one out'}"
             fields.refuse("allow_span", "contradiction", message)
             contradicted = True
     if not over_nodes and as_whole(fields.value("gpu_count")) != 1:

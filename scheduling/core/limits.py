@@ -69,10 +69,17 @@ def with_rules_apart(errors: Sequence[FieldError]) -> list[FieldError]:
 
 
 def has_no_whole_group(wanted: ResourceRequest, pool: Pool) -> bool:
-    """Whether a whole NVLink group is asked for and none lies wholly on one node, though there are groups."""
+    """Whether a whole NVLink group is asked for and none lies wholly on one node, though there are groups: of GPUs with
+    the memory, or of any where none has that."""
+    if not wanted.nvlink_exclusive:
+        return False
     bare = replace(wanted, affinity=())
-    shared = replace(bare, nvlink_exclusive=False)
-    return wanted.nvlink_exclusive and not rooms_for(pool, bare).scopes and bool(rooms_for(pool, shared).scopes)
+    for asked in (bare, replace(bare, gpu_memory_min_mib=0)):
+        if rooms_for(pool, asked).scopes:
+            return False
+        if rooms_for(pool, _shared(asked)).scopes:
+            return True
+    return False
 
 
 def rules_leave_nothing(wanted: ResourceRequest, pool: Pool) -> bool:

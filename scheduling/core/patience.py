@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from scheduling.core.best_rung import best_rung
 from scheduling.core.capacity import ONE_NODE_ONLY, Verdict, judge
 from scheduling.core.counts import Counts
 from scheduling.core.fields import Fields, shown
+from scheduling.core.gangs import ANYWHERE, RACK
 from scheduling.core.limits import beside
 from scheduling.core.pool import Pool
 from scheduling.core.resources import ResourceRequest
@@ -34,14 +36,13 @@ def refuse_idle_patience(
     Of a job whose counts are refused that is told of the job with the limits in their place, and, where there are
     none, if it is so with any.
     """
-    if _may_be_spread(fields):
-        return  # it contradicts that, which has been said
     request, which = verdict.request, "this one"
     if request is None or not counts.whole:
         asked, told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)
         request = judge(asked, told, pool, over_nodes=over_nodes).request
         which = "one of the size that is accepted"
-    why = f"{which} {why_idle(request)}" if request and why_idle(request) else ""
+    idle = why_idle(request, pool) if request else ""
+    why = f"{which} {idle}" if idle else ""
     if request is None:
         why = _why_idle_anyway(wanted, over_nodes=over_nodes)
     if why:
@@ -49,12 +50,20 @@ def refuse_idle_patience(
         fields.refuse(FIELD, "no_effect", message)
 
 
-def why_idle(request: ResourceRequest) -> str:
-    """Why there is nothing for it to hold out for, as the end of a sentence about it; nothing where there may be."""
+def why_idle(request: ResourceRequest, pool: Pool) -> str:
+    """Why there is nothing for it to hold out for, as the end of a sentence about it; nothing where there may be.
+
+    What the pool as installed has no room for is not held out for, so that its worst level may be its best.
+    """
     if not request.is_gang:
         return "lies on one node"
-    in_group = request.nvlink_required or request.required_level == "nvlink_group"
-    return "lies in one NVLink group anyway" if in_group else ""
+    if request.nvlink_required or request.required_level == "nvlink_group":
+        return "lies in one NVLink group anyway"
+    if not pool.nodes or best_rung(pool, request) < (RACK if request.required_level == "rack" else ANYWHERE):
+        return ""
+    if request.required_level == "rack":
+        return "lies in one rack anyway, as no NVLink group of the pool has room for it"
+    return "lies in several racks anyway, as no NVLink group and no rack of the pool has room for it"
 
 
 def _why_idle_anyway(wanted: ResourceRequest, *, over_nodes: bool) -> str:
@@ -63,9 +72,3 @@ def _why_idle_anyway(wanted: ResourceRequest, *, over_nodes: bool) -> str:
         return ONE_NODE_ONLY
     in_group = wanted.nvlink_required or wanted.required_level == "nvlink_group"
     return "this one lies in one NVLink group anyway" if in_group else ""
-
-
-def _may_be_spread(fields: Fields) -> bool:
-    """Whether ``allow_span`` can stay if this is left out: it was read, and jobs over several nodes are taken."""
-    refused = {error.code for error in fields.errors if error.field == "allow_span"}
-    return bool(refused) and refused <= {"contradiction"}

@@ -86,7 +86,7 @@ def _advice(errors: Sequence[FieldError], wanted: ResourceRequest, counts: Count
     named |= {name: number for name, *known, number in places if number is not None and known != [number, number]}
     if not named:
         return LOOSEN
-    idle = " and leave max_wait_for_level out" if wanted.max_wait_for_level_s and why_idle(request) else ""
+    idle = " and leave max_wait_for_level out" if wanted.max_wait_for_level_s and why_idle(request, pool) else ""
     return f"; {_memory_there(size, memory, sizes[0])}{ask_for(named)}{idle}, or loosen them"
 
 

@@ -542,6 +542,42 @@ def test_whoever_leaves_out_rules_that_hold_nowhere_and_takes_the_limits_is_refu
     assert reasons(left) <= without_a_limit(errors) - {RULE[:2]}
 
 
+CONTRADICTS = re.compile(r"allow_span lets the GPUs lie on any nodes, which (\w+) contradicts")
+BINDING = {
+    "node_count": st.sampled_from([1, 2, 3]),
+    "gpus_per_node": st.sampled_from([1, 2, 4]),
+    "nvlink_required": st.booleans(),
+    "nvlink_exclusive": st.booleans(),
+    "required_level": st.sampled_from(["nvlink_group", "rack"]),
+    "max_wait_for_level": st.just("1h"),
+}
+SPREAD = st.builds(
+    lambda body, binding, count: {**body, **binding, "gpu_count": count, "allow_span": True},
+    BODIES,
+    st.fixed_dictionaries({}, optional=BINDING),
+    st.sampled_from([None, 1, 2, 3, 6]),
+)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(pools(), SPREAD, st.booleans(), POLICIES)
+def test_whichever_of_spreading_and_what_contradicts_it_is_left_out_nothing_new_is_told(
+    the_pool, body, over_nodes, policy
+):
+    errors = checked(body, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+    binding = {found[1] for each in errors if (found := CONTRADICTS.match(each.message))}
+    if not binding:
+        return
+    # Spreading stays only where it may, and a count is needed that it can be asked by, of GPUs there are.
+    never = {("allow_span", "one_node_only"), ("counts", "none")} & reasons(errors)
+    may_spread = not never and body["gpu_count"] is not None
+    for names in ({"allow_span"}, *([binding] if may_spread else [])):
+        kept = {name: body.get(name) for name in ("allow_span", "max_wait_for_level")}
+        mended = {**with_limits(body, errors), **kept, **dict.fromkeys(names)}
+        left = checked(mended, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+        assert reasons(left) - {("allow_span", "one_node_only")} <= without_a_limit(errors)
+
+
 NUMBER_THERE = re.compile(r"(gpu_memory_min|gpu_count|node_count|gpus_per_node) of at most (\w+)")
 
 
@@ -655,6 +691,87 @@ WIDE = pool(gpus("n0", 2, group="g"), gpus("n1", 2, group="g"))
 
 
 @pytest.mark.parametrize(
+    ("body", "contradicts"),
+    [
+        ({"gpu_count": 2, "gpus_per_node": 2, "max_wait_for_level": "1h"}, ["gpus_per_node", "max_wait_for_level"]),
+        ({"gpu_count": 2, "max_wait_for_level": "1h"}, ["max_wait_for_level"]),
+    ],
+)
+def test_patience_that_has_no_effect_without_spreading_is_told_so_beside_what_contradicts_spreading(body, contradicts):
+    errors = checked({**body, "allow_span": True}, the_pool=MIXED)[1]
+    assert [(each.field, each.code) for each in errors] == [
+        ("max_wait_for_level", "no_effect"),
+        *([("allow_span", "contradiction")] * len(contradicts)),
+    ]
+    assert [found[1] for each in errors if (found := CONTRADICTS.match(each.message))] == contradicts
+    for left_out in (["allow_span"], contradicts):
+        accepted({**body, "allow_span": True, **dict.fromkeys([*left_out, "max_wait_for_level"])}, the_pool=MIXED)
+
+
+def test_a_whole_group_contradicts_spreading_whether_nvlink_is_asked_for_with_it_or_not():
+    sent = {"gpu_count": 2, "allow_span": True, "nvlink_exclusive": True}
+    assert [each[:2] for each in told(sent)] == [
+        ("nvlink_exclusive", "needs_nvlink"),
+        ("allow_span", "contradiction"),
+    ]
+    assert [each[:2] for each in told({**sent, "nvlink_required": True})] == [("allow_span", "contradiction")] * 2
+
+
+def test_spreading_beside_nodes_by_number_alone_is_told_what_to_ask_by():
+    errors = checked({"gpu_count": None, "gpus_per_node": 2, "allow_span": True}, the_pool=MIXED)[1]
+    assert [each.message for each in errors] == [
+        "allow_span lets the GPUs lie on any nodes, which gpus_per_node contradicts; leave allow_span out, or ask by "
+        "gpu_count alone"
+    ]
+
+
+# Two racks of two nodes of four, of which the first two share a group of two each.
+RACKED = pool(
+    gpus("a0", 2, group="wide"),
+    gpus("a0", 2, first=2),
+    gpus("a1", 2, group="wide"),
+    gpus("a1", 2, first=2),
+    gpus("b0", 4),
+    gpus("b1", 4),
+    nodes=[node("a0", rack="a"), node("a1", rack="a"), node("b0", rack="b"), node("b1", rack="b")],
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"gpu_count": 4, "node_count": 2, "required_level": "rack"}, None),
+        (
+            {"gpu_count": 8, "node_count": 2, "required_level": "rack"},
+            "this one lies in one rack anyway, as no NVLink group of the pool has room for it",
+        ),
+        (
+            {"gpu_count": 12, "node_count": 2, "required_level": "rack"},
+            "one of the size that is accepted lies in one rack anyway, as no NVLink group of the pool has room for it",
+        ),
+        ({"gpu_count": 8, "node_count": 2}, None),
+        (
+            {"gpu_count": 12, "node_count": 3},
+            "this one lies in several racks anyway, as no NVLink group and no rack of the pool has room for it",
+        ),
+        (
+            {"gpu_count": 4, "node_count": 2, "affinity": in_rack("b"), "required_level": "rack"},
+            "this one lies in one rack anyway, as no NVLink group of the pool has room for it",
+        ),
+    ],
+)
+def test_patience_for_a_better_level_than_the_pool_ever_has_is_told_to_have_no_effect(body, why):
+    sent = {**body, "max_wait_for_level": "1h"}
+    said = messages(sent, RACKED).get("max_wait_for_level")
+    prefix = "max_wait_for_level lets a job of several nodes hold out for a better level, and "
+    assert said == (why and f"{prefix}{why}: leave it out")
+
+
+def test_patience_may_have_an_effect_while_no_node_is_registered():
+    accepted({"gpu_count": 8, "node_count": 2, "required_level": "rack", "max_wait_for_level": "1h"}, the_pool=pool())
+
+
+@pytest.mark.parametrize(
     ("body", "the_pool", "code"),
     [
         ({"gpu_count": 4, "node_count": 2}, MIXED, "one_node_only"),
@@ -667,6 +784,7 @@ def test_a_whole_group_that_nobody_can_have_is_told_where_it_can_not_be_read_if_
     assert [each[:2] for each in told(sent, the_pool)] == [
         ("nvlink_required", "not_a_boolean"),
         ("nvlink_exclusive", code),
+        *([("allow_span", "contradiction")] if "allow_span" in body else []),
     ]
     for needed, why in ((True, code), (False, "needs_nvlink")):
         assert ("nvlink_exclusive", why, None) in told({**sent, "nvlink_required": needed}, the_pool)

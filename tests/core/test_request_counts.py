@@ -369,7 +369,7 @@ def test_a_single_gpu_can_not_be_spread():
         {"gpus_per_node": 2},
         {"nvlink_required": True},
         {"required_level": "rack"},
-        {"max_wait_for_level": "1h"},
+        {"max_wait_for_level": "1h", "gpu_count": 12},
     ],
 )
 def test_spreading_and_what_binds_together_contradict_each_other(also):

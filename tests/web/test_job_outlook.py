@@ -108,8 +108,10 @@ def test_a_later_latest_start_and_several_nodes_are_filled_in(world):
 
 
 def test_the_page_says_how_many_gpus_a_change_leaves_and_what_else_it_gives_up(world):
-    b.node("n2")
+    for name in ("n2", "n3"):
+        b.node(name, rack="r2", wide="of two nodes")
     b.running(world["alice"], world["models"], gpu_count=4)
+    b.running(world["alice"], world["models"], gpu_count=4, node="n2")
     body = b.command_body(gpu_count=8, node_count=2, required_level="rack", max_wait_for_level="1h")
     html = page(b.submitted(world["alice"], body))
     assert (

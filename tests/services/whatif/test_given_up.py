@@ -37,8 +37,10 @@ def test_the_words_are_made_whole(words, numbers, lost, told):
 
 
 def test_a_gang_that_holds_out_is_told_what_it_gives_up_on_one_node(who, models):
-    b.node("n2")
+    for name in ("n2", "n3"):
+        b.node(name, rack="r2", wide="of two nodes")
     b.running(who["alice"], models, gpu_count=4)
+    b.running(who["alice"], models, gpu_count=4, node="n2")
     body = b.command_body(gpu_count=8, node_count=2, required_level="rack", max_wait_for_level="1h")
     found = planned(who["alice"], body).alternatives[0]
     assert found.change == "at most 1 node, so 4 GPUs instead of 8, and without required_level and max_wait_for_level"
