@@ -46,11 +46,12 @@ def _written(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def nearest(value: object, known: Sequence[str]) -> str:
-    """`` (did you mean 'x'?)`` for the nearest of ``known`` whatever the case, or nothing."""
+def nearest(value: object, known: Sequence[str], *, likeness: float = 0.5) -> str:
+    """`` (did you mean 'x'?)`` for the nearest of ``known`` whatever the case, or nothing where none is so like it, 0
+    to 1."""
     folded = {name.casefold(): name for name in known}
     word = str(value)[:MAX_SHOWN].casefold()
-    close = difflib.get_close_matches(word, list(folded), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, list(folded), n=1, cutoff=likeness)
     return f" (did you mean {folded[close[0]]!r}?)" if close else ""
 
 

@@ -13,7 +13,8 @@ class TellingParser(CommandParser):
     """A parser with the arguments of ``base``, in whose place it stands; none of them is ``required`` there.
 
     What it can't use is left out of what it reads, and told in ``refused`` of the namespace: a sentence by the name of
-    each option, and one by "" of what is no argument at all. Options are written in full.
+    each option, and one by "" of what is no argument at all. Options are written in full, and one that takes a value is
+    given once.
     """
 
     def __init__(self, base: ArgumentParser) -> None:
@@ -31,6 +32,9 @@ class TellingParser(CommandParser):
     def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """The options that can be used, and ``refused``."""
         left, refused = list(args or ()), dict[str, str]()
+        for names in self._given_again(left):
+            name = "/".join(names)
+            left, refused[name] = _without(left, names), f"argument {name}: is given more than once; give it once"
         while True:
             try:
                 found, unknown = self.parse_known_args(left, Namespace(**vars(namespace or Namespace())))
@@ -45,6 +49,17 @@ class TellingParser(CommandParser):
             refused[""] = f"unrecognized arguments: {' '.join(unknown)}"
         found.refused = refused
         return found
+
+    def _given_again(self, arguments: Sequence[str]) -> list[Sequence[str]]:
+        """The names of each option that takes one value and is there more than once."""
+        single = [action.option_strings for action in self._actions if action.option_strings and action.nargs is None]
+        return [names for names in single if sum(_is_of(argument, names) for argument in arguments) > 1]
+
+
+def _is_of(argument: str, names: Sequence[str]) -> bool:
+    """Whether the argument is the option of these names, be its value in the same word."""
+    glued = any(argument.startswith(short) and argument != short for short in names if len(short) == len("-v"))
+    return argument.partition("=")[0] in names or glued
 
 
 def _without(arguments: Sequence[str], names: Sequence[str]) -> list[str]:

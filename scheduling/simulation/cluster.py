@@ -95,7 +95,8 @@ def cluster_of_file(path: Path) -> Cluster:
     seen: dict[str, int] = {}
     wrong: list[str] = []
     for row in rows_of(path, COLUMNS, required=("node", "gpus"), wrong=wrong):
-        if faults := [*faults_of(row, CELLS), *_again(row, seen)]:
+        faults = [*faults_of(row, CELLS), *_again(row, seen)]
+        if faults or row.unknown:
             wrong += faults
             continue
         name, size = _name(row), _size(row)

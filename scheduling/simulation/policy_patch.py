@@ -17,6 +17,7 @@ Read = Callable[[str, Any], Any]
 MAX_SECONDS = 10.0**9
 MAX_COUNT = 10_000
 MAX_KEY = 80  # characters of a key that are said back
+LIKE = 0.75  # so like a name that there is must be what is taken for it misspelt, 0 to 1
 UNLISTED = 1.0  # the weight of a name that has none
 RULE_KEYS = tuple(field.name for field in fields(PreemptRule))
 QUEUE_KEYS = ("weight", "grace_s", "default_max_duration_s", "max_duration_cap_s", "default_level", "levels")
@@ -160,10 +161,23 @@ def _unknown(path: str, given: Mapping[str, Any], known: Sequence[str]) -> Itera
     where = path or "the policy"
     for key in given:
         if key not in known:
-            message = (
-                f"there is no {shown(key)} in {where}{nearest(key, known)}; remove it; known are {', '.join(known)}"
-            )
+            elsewhere = " or ".join(_places_of(key))
+            hint = f"; it stands in {elsewhere}: move it there, or" if elsewhere else _meant(key, known)
+            message = f"there is no {shown(key)} in {where}{hint} remove it; known are {', '.join(known)}"
             yield Wrong(f"{path}.{key[:MAX_KEY]}" if path else key[:MAX_KEY], message)
+
+
+def _meant(key: str, known: Sequence[str]) -> str:
+    return f"{nearest(key, known, likeness=LIKE)};"
+
+
+def _places_of(key: str) -> Iterator[str]:
+    """Where in a patch the key would be known, if anywhere."""
+    if key in _KEYS or key in _PARTS:
+        yield "the policy itself"
+    for part, readers in _PARTS.items():
+        if key in readers:
+            yield "a queue of queues" if part == "queues" else part
 
 
 def _object(key: str, value: Any) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from scheduling.core.snapshot import WaitingJob
 from scheduling.core.units import MAX_DURATION_S, parse_memory
 from scheduling.core.words import agree, jobs_in_words
 from scheduling.simulation.runtime import SimJob
-from scheduling.simulation.workload import Trace, TraceJob
+from scheduling.simulation.workload import NEEDS_WALLTIME, Trace, TraceJob
 
 QUEUE = "merge"
 CLASSES = ("none", "hash")
@@ -114,8 +114,5 @@ def _limit_s(name: str, job: TraceJob, estimates: Estimates) -> int:
     seconds = job.duration_ms / 1000 if estimates == "oracle" else job.walltime_s
     if not seconds:
         what = "is empty" if seconds is None else "is 0"
-        raise QueueingError(
-            f"--jobs: {name}, line {job.line}, column req_walltime_s: {what}; --estimates requested needs it for every "
-            "job: write seconds above 0, or use --estimates oracle"
-        )
+        raise QueueingError(f"--jobs: {name}, line {job.line}, column req_walltime_s: {what}; {NEEDS_WALLTIME}")
     return min(MAX_DURATION_S, max(1, math.ceil(seconds)))

@@ -21,6 +21,7 @@ FULL_NODE = 8  # derived jobs are packed on nodes of so many GPUs
 MAX_GPUS = 1_000_000
 MAX_MEM_GB = 1_000_000
 WHOLE_GPU_MILLI = 1000
+NEEDS_WALLTIME = "--estimates requested needs it for every job: write seconds above 0, or use --estimates oracle"
 ONE_PROJECT = "default"  # whose jobs are whose project or user nobody knows
 
 
@@ -77,24 +78,29 @@ class Trace:
     parts: int = 0
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path, *, walltimes: bool = False) -> Trace:
     """The jobs of a CSV(.gz) file with the columns ``COLUMNS``, of which ``REQUIRED`` must be there.
 
     Rows whose ``gpus`` or ``duration_s`` is empty, 0 or less are left out and counted, if their other cells can be
     read. An empty project or user is one project or one user. TableError names, on a line each, the line and the
-    column of every cell that is wrong, up to ``MAX_TOLD``, and what to do; a row in which something is wrong counts as
-    a job there, unless it is sure to be left out.
+    column of everything that is wrong, in the header and in cells, up to ``MAX_TOLD``, and what to do; a row in which
+    something is wrong counts as a job there, unless it is sure to be left out. ``walltimes``: every job must have a
+    ``req_walltime_s`` above 0.
     """
     jobs: list[TraceJob] = []
     lines: dict[str, int] = {}
     no_gpus = no_time = parts = 0
     silent = list(UNUSED)
     wrong: list[str] = []
-    for row in rows_of(path, COLUMNS, required=REQUIRED, wrong=wrong):
+    needed = {"req_walltime_s": NEEDS_WALLTIME} if walltimes else {}
+    for row in rows_of(path, COLUMNS, required=REQUIRED, wrong=wrong, needed=needed):
+        if row.unknown:
+            wrong += _faults(row, lines, walltimes=walltimes)
+            continue
         try:
-            job = _job(row)
+            job = _job(row, walltimes=walltimes)
         except TableError:
-            wrong += _faults(row, lines)
+            wrong += _faults(row, lines, walltimes=walltimes)
             continue
         if job is None:
             asks = (row.whole("gpus") or 0) > 0
@@ -114,7 +120,7 @@ def read_trace(path: Path) -> Trace:
     return Trace(path.name, tuple(jobs), LeftOut(no_gpus, no_time), said, parts)
 
 
-def _job(row: Row) -> TraceJob | None:
+def _job(row: Row, *, walltimes: bool) -> TraceJob | None:
     gpus, duration_s = CELLS["gpus"](row), CELLS["duration_s"](row)
     memory_gb, walltime_s, types = CELLS["gpu_mem_gb"](row), CELLS["req_walltime_s"](row), _types(row)
     for column in NOT_READ:
@@ -122,6 +128,8 @@ def _job(row: Row) -> TraceJob | None:
     if gpus is None or duration_s is None or gpus <= 0 or duration_s <= 0:
         return None
     job_id, submit_s = _id(row), _came(row)
+    if walltimes:
+        _walltime(row)
     nodes, each, rest, span = _layout(row, gpus)
     return TraceJob(
         id=job_id,
@@ -140,13 +148,13 @@ def _job(row: Row) -> TraceJob | None:
     )
 
 
-def _faults(row: Row, lines: dict[str, int]) -> list[str]:
+def _faults(row: Row, lines: dict[str, int], *, walltimes: bool) -> list[str]:
     """All that is wrong with the cells of the row, by themselves and together. ``lines``: of the ids before it."""
     found = faults_of(row, CELLS.values())
     if _is_left_out(row):
         return found
-    found += faults_of(row, (_id, _came, *LAYOUT))
-    if not faults_of(row, (CELLS["gpus"], *LAYOUT)):
+    found += faults_of(row, (_id, _came, *((_walltime,) if walltimes else ()), *LAYOUT))
+    if not row.unknown & {"gpus", "nodes", "gpus_per_node", "shape"} and not faults_of(row, (CELLS["gpus"], *LAYOUT)):
         found += faults_of(row, (lambda sound: _layout(sound, CELLS["gpus"](sound)),))
     return [*dict.fromkeys(found), *_again(row, lines)]
 
@@ -155,7 +163,7 @@ def _is_left_out(row: Row) -> bool:
     """Whether it has no GPUs or no time for sure, whatever is wrong with it."""
 
     def lacks(column: str) -> bool:
-        return not faults_of(row, (CELLS[column],)) and (CELLS[column](row) or 0) <= 0
+        return column not in row.unknown and not faults_of(row, (CELLS[column],)) and (CELLS[column](row) or 0) <= 0
 
     return lacks("gpus") or lacks("duration_s")
 
@@ -180,6 +188,12 @@ def _came(row: Row) -> float:
     if submit_s is None:
         raise row.wrong("submit_s", "is empty; write when the job came: seconds from the start, 0 or more")
     return submit_s
+
+
+def _walltime(row: Row) -> None:
+    walltime_s = CELLS["req_walltime_s"](row)
+    if not walltime_s:
+        raise row.wrong("req_walltime_s", f"{'is empty' if walltime_s is None else 'is 0'}; {NEEDS_WALLTIME}")
 
 
 def _types(row: Row) -> tuple[str, ...]:
@@ -215,7 +229,8 @@ def _part(row: Row, *, column: str) -> int | None:
     """The number of nodes, or of GPUs on each; None when it is empty."""
     value = row.whole(column, least=0, most=MAX_GPUS)
     if value == 0:
-        raise row.wrong(column, f"is 0, but gpus is {row.text('gpus')}; write 1 or more, or leave it empty")
+        gpus = "" if "gpus" in row.unknown else f", but gpus is {row.text('gpus')}"
+        raise row.wrong(column, f"is 0{gpus}; write 1 or more, or leave it empty")
     if value is not None and row.text("shape") == "any":
         raise row.wrong(column, f"is {value}, but shape is any, whose GPUs sit anywhere; leave it empty")
     return value

@@ -106,6 +106,19 @@ def test_a_wrong_file_of_nodes_is_refused_by_line_and_column(tmp_path, lines, wo
         pool_of_file(written(tmp_path, *lines))
 
 
+def test_all_that_is_wrong_with_header_and_cells_of_nodes_is_told_at_once(tmp_path):
+    path = tmp_path / "nodes.csv"
+    path.write_text("nod,gpus,cpus,cpus\na,x,1,1\na,4,many,1\n")
+    with pytest.raises(TableError) as wrong:
+        pool_of_file(path)
+    assert [line.split("; ")[0] for line in str(wrong.value).splitlines()] == [
+        "nodes.csv, line 1, column 'nod' is unknown",
+        "nodes.csv, line 1, column cpus is there twice",
+        "nodes.csv, line 1, column node is missing",
+        "nodes.csv, line 2, column gpus: is 'x'",
+    ]
+
+
 def test_more_gpus_than_any_cluster_has_are_refused_with_the_limit():
     with pytest.raises(ClusterError, match="more than 200000 GPUs in all"):
         cluster("1024x100000")

@@ -170,7 +170,6 @@ def test_where_all_input_counts_nothing_is_noted():
 
 
 WRONG = [
-    (["--estimates=requested"], "philly_excerpt_jobs.csv, line 2, column req_walltime_s: is empty; --estimates"),
     (["--estimates=guess"], "argument --estimates: invalid choice: 'guess' (choose from 'oracle', 'requested')"),
     (["--policy=gone.json"], "--policy: gone.json can't be read (No such file or directory); name a JSON file"),
     (["--policy="], "argument --policy: is empty; write the path of a file"),
@@ -196,8 +195,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG)
 def test_a_wrong_argument_is_one_line_that_names_it_and_what_to_write_with_status_2(arguments, words, capsys):
+    usual = [each for each in ("--nodes=8x2", f"--jobs={PHILLY}") if each.split("=")[0] != arguments[0].split("=")[0]]
     with pytest.raises(SystemExit) as ended:
-        Command().run_from_argv(["manage.py", "simulate", "--nodes=8x2", f"--jobs={PHILLY}", *arguments])
+        Command().run_from_argv(["manage.py", "simulate", *usual, *arguments])
     told = capsys.readouterr().err
     assert words in told
     assert (ended.value.code, told.count("\n")) == (2, 1)
@@ -223,11 +223,63 @@ def test_all_that_is_wrong_is_told_at_once_a_line_each(tmp_path, capsys):
     assert told[-1].startswith("--jobs: gone.csv can't be read")
 
 
+@pytest.mark.parametrize(
+    ("twice", "named"),
+    [
+        (["--classes=none", "--classes=hash"], "--classes"),
+        (["--classes", "hash", "--classes", "hash"], "--classes"),
+        (["--estimates=oracle", "--estimates", "oracle"], "--estimates"),
+        (["--save-s=1", "--save-s=x", "--save-s=2"], "--save-s"),
+        (["--policy=a.json", "--policy=b.json"], "--policy"),
+        (["--nodes=8x3"], "--nodes"),
+        (["--jobs=gone.csv"], "--jobs"),
+        (["-v1", "--verbosity=2"], "-v/--verbosity"),
+    ],
+)
+def test_an_option_of_one_value_that_is_given_twice_is_refused_by_name(twice, named, capsys):
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", "simulate", "--nodes=8x2", f"--jobs={PHILLY}", *twice])
+    told = f"CommandError: argument {named}: is given more than once; give it once; see manage.py simulate --help"
+    assert (ended.value.code, capsys.readouterr().err.splitlines()) == (2, [told])
+
+
+def test_a_flag_that_is_given_twice_says_no_more_than_once():
+    assert json.loads(printed("--json", "--json"))["jobs"] > 0
+
+
+def test_a_missing_walltime_and_a_wrong_cell_are_told_beside_a_column_that_is_not_there(tmp_path, capsys):
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_s,duration_s,req_walltime_s\na,0,10,\nb,x,10,5\nb,1,10,0\nc,2,10,9\n")
+    with pytest.raises(SystemExit):
+        Command().run_from_argv(["manage.py", "simulate", "--nodes=8x2", f"--jobs={path}", "--estimates=requested"])
+    needs = "--estimates requested needs it for every job: write seconds above 0, or use --estimates oracle"
+    assert capsys.readouterr().err.removeprefix("CommandError: --jobs: ").splitlines() == [
+        "jobs.csv, line 1, column gpus is missing; add it: job_id, submit_s, duration_s, gpus must be there",
+        f"jobs.csv, line 2, column req_walltime_s: is empty; {needs}",
+        "jobs.csv, line 3, column submit_s: is 'x'; write a number from 0 to 2147483647",
+        f"jobs.csv, line 4, column req_walltime_s: is 0; {needs}",
+        "jobs.csv, line 4, column job_id: is 'b' again (first on line 3); give each job its own id",
+    ]
+
+
+def test_a_column_of_walltimes_that_is_not_there_is_told_once_and_only_where_they_are_used(tmp_path, capsys):
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_s,duration_s\na,0,10\nb,1,10\n")
+    for estimates, missing in (("requested", ["gpus", "req_walltime_s"]), ("oracle", ["gpus"])):
+        with pytest.raises(SystemExit):
+            Command().run_from_argv(
+                ["manage.py", "simulate", "--nodes=8x2", f"--jobs={path}", f"--estimates={estimates}"]
+            )
+        told = capsys.readouterr().err.splitlines()
+        assert [line.split(" is missing; ")[0].split(" ")[-1] for line in told] == missing
+
+
 @pytest.mark.parametrize("other", ["--nodes=8by2", "--policy=gone.json", "--classes=all"])
 def test_a_job_without_a_walltime_is_told_beside_another_fault(other, tmp_path, capsys):
     path = tmp_path / "jobs.csv"
     path.write_text("job_id,submit_s,duration_s,gpus,req_walltime_s\na,0,1,1,\n")
-    sent = ["--nodes=8x2", f"--jobs={path}", "--estimates=requested", other]
+    usual = [] if other.startswith("--nodes") else ["--nodes=8x2"]
+    sent = [*usual, f"--jobs={path}", "--estimates=requested", other]
     with pytest.raises(SystemExit):
         Command().run_from_argv(["manage.py", "simulate", *sent])
     told = capsys.readouterr().err

@@ -110,6 +110,27 @@ def test_everything_that_is_wrong_is_told_at_once_by_its_whole_path(patch, paths
     assert [each.path for each in refused.value.wrong] == paths
 
 
+@pytest.mark.parametrize(
+    ("patch", "path", "said"),
+    [
+        ({"levels": {}}, "levels", "; it stands in a queue of queues: move it there, or remove it"),
+        ({"protect_s": 1}, "protect_s", "; it stands in evict: move it there, or remove it"),
+        ({"evict": {"half_life_s": 1}}, "evict.half_life_s", "; it stands in the policy itself: move it there, or"),
+        ({"lease_s": 1}, "lease_s", "; remove it; known are half_life_s"),
+        ({"weights": {}}, "weights", "; remove it; known are half_life_s"),
+        ({"queues": {"deadline": {}}}, "queues.deadline", "; remove it; known are merge, eval"),
+        ({"backfill": {"reservations": 1}}, "backfill.reservations", " (did you mean 'aged_reservations'?); remove it"),
+        ({"half_live": 1}, "half_live", " (did you mean 'half_life_s'?); remove it"),
+    ],
+)
+def test_a_name_that_is_not_known_is_told_where_it_stands_or_one_that_is_like_it_but_no_guess(patch, path, said):
+    wrong = the_wrong(patch)
+    assert wrong.path == path
+    assert (
+        wrong.message.split(" in ", 1)[1].removeprefix("the policy").removeprefix(path.split(".")[0]).startswith(said)
+    )
+
+
 def test_a_file_is_read(tmp_path):
     path = tmp_path / "patch.json"
     path.write_text('{"half_life_s": 60}')

@@ -206,6 +206,60 @@ def test_columns_that_something_else_than_commas_separates_are_refused_with_what
         read_trace(path)
 
 
+@pytest.mark.parametrize(
+    ("table", "faults"),
+    [
+        (
+            "submit_s,projct,quux,user,user\nx,,,,\n",
+            [
+                "line 1, column 'projct' is unknown; did you mean project?",
+                "line 1, column 'quux' is unknown; remove it.",
+                "line 1, column user is there twice; remove one",
+                "line 1, column job_id is missing; add it",
+                "line 1, column duration_s is missing; add it",
+                "line 1, column gpus is missing; add it",
+                "line 2, column submit_s: is 'x'",
+            ],
+        ),
+        (  # what is said of the cells is true whatever stands in the column that is not known
+            "job_id,submit_s,duration_s,nodes,shape\na,0,1,0,wild\n,0,1,2,\n",
+            [
+                "line 1, column gpus is missing; add it",
+                "line 2, column shape: is 'wild'",
+                "line 2, column nodes: is 0; write 1 or more, or leave it empty",
+                "line 3, column job_id: is empty",
+            ],
+        ),
+        (
+            "job_id,submit_s,duration_s,gpus,nodes,gpus_per_nod\na,0,1,4,2,2\nb,0,0,4,2,2\nc,0,1,x,2,2\n",
+            [
+                "line 1, column 'gpus_per_nod' is unknown; did you mean gpus_per_node?",
+                "line 4, column gpus: is 'x'",
+            ],
+        ),
+    ],
+)
+def test_all_that_is_wrong_with_header_and_cells_is_told_at_once_and_nothing_of_columns_that_are_not_there(
+    tmp_path, table, faults
+):
+    path = tmp_path / "jobs.csv"
+    path.write_text(table)
+    with pytest.raises(TableError) as wrong:
+        read_trace(path)
+    said = str(wrong.value).splitlines()
+    assert len(said) == len(faults)
+    assert all(line.startswith(f"jobs.csv, {fault}") for line, fault in zip(said, faults, strict=True))
+
+
+def test_a_file_with_none_of_the_columns_is_told_of_the_first_alone(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("# A text,of words\nand,more\n")
+    with pytest.raises(
+        TableError, match=r"^jobs\.csv, line 1, column '# A text' is unknown; remove it\. Known are [^\n]*$"
+    ):
+        read_trace(path)
+
+
 HEAD = "job_id,submit_s,duration_s,gpus,shape\n"
 
 

@@ -109,7 +109,7 @@ def _replay(options: dict[str, Any]) -> Report:
         policy = patched(DEFAULT_POLICY, patch)
     if usable.get("jobs") is not None:
         with _naming("--jobs", wrong):
-            trace = read_trace(usable["jobs"])
+            trace = read_trace(usable["jobs"], walltimes=chosen.get("estimates") == "requested")
     jobs: tuple[SimJob, ...] = ()
     if trace is not None:
         with _naming(None, wrong):
