@@ -25,7 +25,8 @@ TO_ACT_S = (10, 60)
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """A changed request that would start at once, or at ``starts_ms`` at the soonest: the change in words, by name, and
-    the changed number (of a gang the GPUs on each node, or the nodes; 0 where no single number tells it)."""
+    the changed number (of a gang the GPUs on each node, or the nodes; 0 where no single number tells it). ``expected``:
+    ``starts_ms`` is not the soonest, but when it starts if nothing else comes and all runs to its time limit."""
 
     name: str
     value: int
@@ -33,6 +34,7 @@ class Alternative:
     request: ResourceRequest
     duration_s: int
     starts_ms: int | None = None
+    expected: bool = False
 
     @property
     def phrase(self) -> str:

@@ -60,4 +60,4 @@ def in_time(job: WaitingJob, found: Estimate | None, foresight: Foresight, *, no
     words = f"a latest start of {instant_in_words(enough)} or later" if enough else "without a latest start"
     first = max(found.at if start is None else start, job.due_ms)
     told = max(soonest_to_come(first, now_ms), job.due_ms)
-    return Alternative("start_by_at_least_ms", enough, words, job.request, job.remaining_s, told)
+    return Alternative("start_by_at_least_ms", enough, words, job.request, job.remaining_s, told, expected=True)

@@ -48,11 +48,13 @@ _OTHERS = "other jobs would have to make room for it"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change under which the job would start at ``starts_at``: in words, and as fields of the request."""
+    """A change under which the job would start at ``starts_at``, at the soonest or, if ``expected``, if nothing else
+    comes and all runs to its time limit: in words, and as fields of the request."""
 
     change: str
     starts_at: datetime
     fields: Mapping[str, Any]
+    expected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,7 @@ def changes(
     The words tell all that it gives up."""
     return tuple(
         Change(whole(each, asked), as_of if each.starts_ms is None else max(as_of, from_ms(each.starts_ms)),
-               fields_of(each))
+               fields_of(each), each.expected)
         for each in found
     )  # fmt: skip
 
@@ -311,7 +313,7 @@ def told_now(actor: Actor, reasons: Iterable[Reason], job: Mapping[str, Any]) ->
 
 
 def _as_reason(error: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {"field": error["field"], "limit": error.get("limit")}
+    numbers = {"field": error["field"], "limit": error.get("limit"), "limits": error.get("limits")}
     return {"code": str(error["code"]).upper(), "message": error["message"],
             "numbers": {name: value for name, value in numbers.items() if value is not None}}  # fmt: skip
 

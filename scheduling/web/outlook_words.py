@@ -191,7 +191,8 @@ def _help(each: Change, as_of: datetime, *, again: Mapping[str, str] | None = No
     link = f"{reverse('submit')}?{urlencode({**again, **fields})}" if again and fields else ""
     leads = "Change it so" if again and FIELD in again else "Submit it so beside this one"
     wait = each.starts_at - as_of
-    start = f"in {_at_least(wait)} at the soonest" if wait > timedelta() else "now"
+    holds = "if nothing else comes and all runs to its time limit" if each.expected else "at the soonest"
+    start = f"in {_at_least(wait)} {holds}" if wait > timedelta() else "now"
     change = said(each.change, GIVEN_UP)
     sentence = f"{_upper(_with(change))}{',' if says_more(change) else ''} it would start {start}."
     return {"sentence": sentence, "parts": list(parts(sentence)), "link": link, "leads": leads}

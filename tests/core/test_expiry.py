@@ -148,10 +148,12 @@ def test_nor_does_a_gang(start_by_s, holds):
 
 
 def later_starts(snapshot: Snapshot, name: str) -> list[tuple[int, int | None, str]]:
-    """The later starts that are offered to the job: (least latest start, start, words)."""
+    """The later starts that are offered to the job: (least latest start, start, words). Theirs are the starts that are
+    expected; of the other changes the soonest are told."""
     scheduler = Scheduler(snapshot)
     scheduler.cycle(snapshot.now_ms)
     found = Explainer(scheduler).helps(scheduler.waiting.by_id[name])
+    assert all(each.expected == (each.name == "start_by_at_least_ms") for each in found)
     return [(each.value, each.starts_ms, each.words) for each in found if each.name == "start_by_at_least_ms"]
 
 

@@ -124,7 +124,7 @@ def test_a_job_that_would_leave_is_offered_a_later_latest_start(world):
     html = page(waits(world, start_by="2026-03-02T12:30:00Z"))
     assert (
         'With a latest start of <time datetime="2026-03-02T13:01:00+00:00" class="when">2 Mar 2026, 13:01 UTC</time> '
-        "or later it would start in 1h at the soonest."
+        "or later it would start in 1h if nothing else comes and all runs to its time limit."
     ) in html
     assert "start_by=2026-03-02T13%3A01%3A00Z" in html
     assert "reservation" not in html

@@ -193,7 +193,9 @@ class ChangeShape(serializers.Serializer[Any]):
     """A change of the request, tried: with it the job would start at `starts_at`."""
 
     change = serializers.CharField()
-    starts_at = serializers.DateTimeField()
+    starts_at = serializers.DateTimeField(
+        help_text="At the soonest; with a later start_by, if nothing else comes and all runs to its time limit."
+    )
     fields = serializers.JSONField(help_text="The fields of the request to be set.")  # type: ignore[assignment]
 
 
