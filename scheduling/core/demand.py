@@ -38,10 +38,11 @@ def read_resources(
     for error in verdict.errors:
         fields.refuse(error.field, error.code, error.message, error.limit)
     _tell_unread(fields, wanted, counts, pool, over_nodes=over_nodes, exclusive=exclusive)
-    if exclusive and not wanted.nvlink_required:
-        _refuse_whole_group(fields, wanted, counts, pool, over_nodes=over_nodes)
+    unsure = exclusive and not wanted.nvlink_required
     if memory is None:
-        _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes)
+        _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes, whole=unsure)
+    if unsure:
+        _refuse_whole_group(fields, wanted, counts, pool, over_nodes=over_nodes)
     fields.errors = with_rules_apart(with_advice(fields.errors, wanted, counts, pool, over_nodes=over_nodes))
     if wanted.max_wait_for_level_s is not None:
         refuse_idle_patience(fields, wanted, verdict, counts, pool, over_nodes=over_nodes)
@@ -114,15 +115,22 @@ def _refuse_whole_group(
     fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool
 ) -> None:
     """An error where nobody could have the whole group that was asked for, though ``nvlink_required`` can't be read:
-    with true there is none, and with false it is not to be asked for."""
+    with true there is none of the memory that is asked for or told, and with false it is not to be asked for."""
     told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)[1]
     if _is_on_several(told):
         _refuse_whole_on_several(fields)
         return
-    needing = replace(wanted, nvlink_required=True, nvlink_exclusive=True, allow_span=False)
+    memory = next((each.limit for each in fields.errors if each.code == "bad_memory" and each.limit), None)
+    needing = _of_a_whole_group(wanted)
+    if memory is not None:
+        needing = replace(needing, gpu_memory_min_mib=parse_memory(memory))
     if pool.nodes and not counted(needing, pool).nvlink_exclusive:
         error = no_whole_group()
         fields.refuse(error.field, error.code, error.message)
+
+
+def _of_a_whole_group(wanted: ResourceRequest) -> ResourceRequest:
+    return replace(wanted, nvlink_required=True, nvlink_exclusive=True, allow_span=False)
 
 
 def _is_on_several(counts: Counts) -> bool:
@@ -192,12 +200,15 @@ def _memory(fields: Fields, wanted: ResourceRequest, pool: Pool) -> int | None:
 
 
 def _tell_memory_that_goes_with(
-    fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool
+    fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool, whole: bool
 ) -> None:
-    """The limit of a memory that can't be read is the most with which the counts fit, or what is told instead."""
+    """The limit of a memory that can't be read is the most with which the counts fit, or what is told instead; in a
+    ``whole`` NVLink group, if they fit one."""
     asked, told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)
-    for size in reversed(pool.inventory.memory_sizes):
-        if judge(replace(asked, gpu_memory_min_mib=size), told, pool, over_nodes=over_nodes).request is not None:
+    tried = (_of_a_whole_group(asked), asked) if whole else (asked,)
+    sizes = [(each, size) for each in tried for size in reversed(pool.inventory.memory_sizes)]
+    for each, size in sizes:
+        if judge(replace(each, gpu_memory_min_mib=size), told, pool, over_nodes=over_nodes).request is not None:
             break
     else:
         return

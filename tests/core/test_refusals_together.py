@@ -790,6 +790,39 @@ def test_a_whole_group_that_nobody_can_have_is_told_where_it_can_not_be_read_if_
         assert ("nvlink_exclusive", why, None) in told({**sent, "nvlink_required": needed}, the_pool)
 
 
+PARTLY = pool(
+    gpus("n1", 1, memory="24GB", group="wide"),
+    gpus("n2", 1, memory="40GB", group="wide"),
+    gpus("n2", 2, memory="24GB", group="g2", first=1),
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "the_pool", "memory", "refused"),
+    [
+        ({"gpu_count": 1}, PARTLY, SMALL, []),
+        ({"gpu_count": 1}, WIDE, EIGHTY, [("nvlink_exclusive", "no_nvlink_group", None)]),
+    ],
+)
+def test_a_memory_that_can_not_be_read_is_told_what_whole_groups_have_where_one_is_asked_for(
+    body, the_pool, memory, refused
+):
+    sent = {**body, "nvlink_exclusive": True, "nvlink_required": "x", "gpu_memory_min": "lots"}
+    assert told(sent, the_pool) == [
+        ("gpu_memory_min", "bad_memory", memory),
+        ("nvlink_required", "not_a_boolean", None),
+        *refused,
+    ]
+    if not refused:
+        accepted({**sent, "nvlink_required": True, "gpu_memory_min": memory}, the_pool=the_pool)
+
+
+def test_no_whole_group_is_told_where_no_nvlink_group_has_the_memory_either():
+    spanning = pool(gpus("n0", 2, group="g", memory="24GB"), gpus("n1", 2, group="g", memory="24GB"), gpus("n2", 1))
+    sent = {"gpu_count": 1, "gpu_memory_min": "40GB", "nvlink_exclusive": True, "nvlink_required": "x"}
+    assert ("nvlink_exclusive", "no_nvlink_group", None) in told(sent, spanning)
+
+
 def test_a_whole_group_beside_a_number_of_nodes_that_is_told_as_several_is_told_too():
     sent = {"gpu_count": 8, "node_count": 0, "nvlink_exclusive": True, "nvlink_required": "x"}
     assert told(sent) == [
