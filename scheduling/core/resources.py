@@ -11,12 +11,23 @@ Limit = int | float | str | tuple[str, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with a request: ``limit`` is the largest value, or the names, that would be accepted."""
+    """One thing wrong with a request: ``limit`` is the largest value, or the names, that would be accepted.
+
+    ``limits``: what to set other fields to, by name and all of them together, for this to be accepted as it is; None
+    is to leave a field out.
+    """
 
     field: str
     code: str
     message: str
     limit: Limit = None
+    limits: Mapping[str, Limit] | None = None
+
+    def as_row(self) -> dict[str, Any]:
+        """What is told of it as JSON; ``limits`` only where there are any."""
+        limit = list(self.limit) if isinstance(self.limit, tuple) else self.limit
+        row = {"field": self.field, "code": self.code, "message": self.message, "limit": limit}
+        return {**row, "limits": dict(self.limits)} if self.limits else row
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,16 +59,22 @@ def with_advice(
 
     ``errors`` are all others of the resources. Named are all numbers of memory and counts, as they go together, that
     differ from those that were sent or from those that the other errors ask for; where nothing would be taken, none.
+    They are its ``limits``, too.
     """
-    return [
-        replace(error, message=error.message.removesuffix(LOOSEN) + _advice(errors, wanted, counts, pool, over_nodes))
-        if (error.field, error.code) == RULES_REFUSED and error.message.endswith(LOOSEN)
-        else error
-        for error in errors
-    ]
+
+    def advised(error: FieldError) -> FieldError:
+        if (error.field, error.code) != RULES_REFUSED or not error.message.endswith(LOOSEN):
+            return error
+        words, limits = _advice(errors, wanted, counts, pool, over_nodes=over_nodes)
+        return replace(error, message=error.message.removesuffix(LOOSEN) + words, limits=limits)
+
+    return [advised(error) for error in errors]
 
 
-def _advice(errors: Sequence[FieldError], wanted: ResourceRequest, counts: Counts, pool: Pool, over_nodes: bool) -> str:
+def _advice(
+    errors: Sequence[FieldError], wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool
+) -> tuple[str, dict[str, Limit] | None]:
+    """The end of the sentence, and the fields that it names."""
     shared = any(error.code == "no_nvlink_group" and error.field == "nvlink_exclusive" for error in errors)
     asked = replace(wanted, near=None, nvlink_exclusive=wanted.nvlink_exclusive and not shared)
     there = _There(asked, beside(errors, wanted, counts, pool, over_nodes=over_nodes)[1], pool, over_nodes)
@@ -80,14 +86,16 @@ def _advice(errors: Sequence[FieldError], wanted: ResourceRequest, counts: Count
         if request is not None:
             break
     else:
-        return LOOSEN
+        return LOOSEN, None
     named: dict[str, Limit] = {"gpu_memory_min": as_memory(size)} if limits or size != memory else {}
     places = zip(NAMES, counts.numbers, there.told.numbers, numbers.numbers, strict=True)
     named |= {name: number for name, *known, number in places if number is not None and known != [number, number]}
     if not named:
-        return LOOSEN
-    idle = " and leave max_wait_for_level out" if wanted.max_wait_for_level_s and why_idle(request, pool) else ""
-    return f"; {_memory_there(size, memory, sizes[0])}{ask_for(named)}{idle}, or loosen them"
+        return LOOSEN, None
+    is_idle = bool(wanted.max_wait_for_level_s and why_idle(request, pool))
+    idle = " and leave max_wait_for_level out" if is_idle else ""
+    words = f"; {_memory_there(size, memory, sizes[0])}{ask_for(named)}{idle}, or loosen them"
+    return words, {**named, **({"max_wait_for_level": None} if is_idle else {})}
 
 
 def _memory_there(size: int, memory: int, most: int) -> str:

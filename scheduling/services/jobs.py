@@ -17,7 +17,7 @@ from scheduling.core.capacity import rooms_at_door
 from scheduling.core.lifecycle import JobState
 from scheduling.core.policy import Policy
 from scheduling.core.pool import Pool
-from scheduling.core.request import FieldError, ResourceRequest, Rights, Submission, validate
+from scheduling.core.request import ResourceRequest, Rights, Submission, validate
 from scheduling.services import after, models_fit, notify, quota, recipes, replacing
 from scheduling.services.same_work import Work, key_of
 from scheduling.store import load, topology
@@ -97,7 +97,7 @@ def check(
         body, policy=policy, pool=pool, rights=rights, kinds=KIND_QUEUES, now_ms=to_ms(now),
         over_nodes=_over_nodes(kind),
     )  # fmt: skip
-    errors = [_error(e) for e in found]
+    errors = [e.as_row() for e in found]
     original, wrong_original = replacing.find(body.get(replacing.FIELD), actor)
     errors += wrong_original
     before, wrong_before = after.find(body, actor, original=original, beside=common.beside)
@@ -299,13 +299,6 @@ def _printable(value: Any) -> str:
     text = value if isinstance(value, str) else ""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:100])
     return shown.encode("utf-8", "replace").decode().strip()
-
-
-def _error(e: FieldError) -> dict[str, Any]:
-    row = asdict(e)
-    if isinstance(row["limit"], tuple):
-        row["limit"] = list(row["limit"])
-    return row
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ TOLD_APART = frozenset({
     "until_ms", "kept", "kept_until_ms", "if_saved",
     "window_from_ms", "window_until_ms", "start_by_ms", "expected_from_ms", "rules",
     "earliest_domain", "earliest_at_ms", "lost_gpu_s", "protected", "protected_until_ms",
-    "group", "level", "running", "kept_away_by", "jobs_ahead", "gpus_taken", "field", "limit",
+    "group", "level", "running", "kept_away_by", "jobs_ahead", "gpus_taken", "field", "limit", "limits",
 })  # fmt: skip
 
 JOBS = ("first", "held_for", "victim")  # numbers that are ids of jobs

@@ -56,6 +56,19 @@ def test_what_would_never_fit_is_no_error_but_an_answer():
     assert (found["verdict"], found["plan_token"], found["start"]) == ("never", None, None)
 
 
+def test_what_to_ask_for_where_the_required_rules_hold_is_told_as_fields_to_programs():
+    w = world()
+    b.node("n2", gpus=2)
+    body = w.body(gpu_count=4, affinity={"required": [{"key": "node", "op": "In", "values": ["n2"]}]})
+    refused = error(w.alice.post("jobs/", body), 422, "affinity.required", "unsatisfiable_rule")
+    assert refused["limits"] == {"gpu_count": 2}
+    assert "limit" not in refused
+    (reason,) = w.alice.post("jobs/plan/", body).json()["reasons"]
+    assert reason["code"] == "UNSATISFIABLE_RULE"
+    assert reason["numbers"] == {"field": "affinity.required", "limits": {"gpu_count": 2}}
+    assert w.alice.post("jobs/", {**body, **refused["limits"]}).status_code == 201
+
+
 def test_a_job_is_submitted_with_the_token_of_its_plan():
     w = world()
     given = w.alice.post("jobs/plan/", w.body()).json()["plan_token"]

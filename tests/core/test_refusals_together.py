@@ -184,6 +184,7 @@ def test_rules_that_leave_too_little_are_told_with_all_the_numbers_that_are_acce
 ):
     sent = {**body, "affinity": rules}
     assert messages(sent)["affinity.required"].removesuffix(WITHOUT_RULES).endswith(f"; {said}, or loosen them")
+    assert limits_there(sent) == instead
     accepted({**sent, **instead}, the_pool=MIXED)
 
 
@@ -239,9 +240,16 @@ def test_numbers_that_contradict_each_other_are_told_all_that_goes_together_wher
     accepted({**with_limits(sent, errors), **instead}, the_pool=WITH_THIRD)
 
 
+def limits_there(body: dict[str, object]) -> object:
+    """The fields that the refusal of the required rules names, as a program reads them."""
+    (limits,) = (each.limits for each in checked(body, the_pool=MIXED)[1] if each.field == "affinity.required")
+    return limits
+
+
 def test_where_no_number_would_be_taken_with_the_rules_none_is_told():
     sent = {"gpu_count": 2, "nvlink_required": True, "gpu_memory_min": "30GB", "affinity": in_rack("r2")}
     assert messages(sent)["affinity.required"].endswith("hold (rack_id=r2); loosen them")
+    assert limits_there(sent) is None
 
 
 UNEVEN = pool(gpus("n0", 8), gpus("n1", 8), gpus("n2", 2), gpus("n3", 2))
@@ -586,7 +594,9 @@ def there(errors: tuple[FieldError, ...]) -> dict[str, object]:
     said = next((each.message for each in errors if (each.field, each.code) == RULE[:2]), "")
     asked = said[said.rfind("ask for ") :] if "ask for " in said else ""
     numbers = {field: told if field == "gpu_memory_min" else int(told) for field, told in NUMBER_THERE.findall(asked)}
-    return {**numbers, **({"max_wait_for_level": None} if "leave max_wait_for_level out" in asked else {})}
+    found = {**numbers, **({"max_wait_for_level": None} if "leave max_wait_for_level out" in asked else {})}
+    assert found == next((each.limits or {} for each in errors if (each.field, each.code) == RULE[:2]), {})
+    return found
 
 
 # Rules that leave a part of most pools, beside numbers that are more than that.

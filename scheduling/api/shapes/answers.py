@@ -20,6 +20,10 @@ class FieldProblem(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField(help_text="What is wrong, what would be accepted, what to do.")
     limit = serializers.JSONField(required=False, help_text="The largest value, the bounds, or the accepted names.")
+    limits = serializers.JSONField(
+        required=False,
+        help_text="Fields and what to set them to, all together, for this one to be taken as it is; null: left out.",
+    )
     key = serializers.CharField(required=False, help_text="Of the job of a pipeline, where it is about one.")
 
 
