@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scheduling.core.best_rung import best_rung
 from scheduling.core.capacity import ONE_NODE_ONLY, Verdict, judge
 from scheduling.core.counts import Counts
@@ -10,7 +12,7 @@ from scheduling.core.gangs import ANYWHERE, RACK
 from scheduling.core.limits import beside
 from scheduling.core.pool import Pool
 from scheduling.core.resources import ResourceRequest
-from scheduling.core.units import parse_duration
+from scheduling.core.units import parse_duration, parse_memory
 
 FIELD = "max_wait_for_level"
 ANY_S = 1  # in place of a duration that can't be read: whether it has an effect is the same for all
@@ -33,11 +35,14 @@ def refuse_idle_patience(
 ) -> None:
     """An error where there is no better level than the one that the job has anyway, so that waiting changes nothing.
 
-    Of a job whose counts are refused that is told of the job with the limits in their place, and, where there are
-    none, if it is so with any.
+    Of a job whose counts or memory are refused that is told of the job with the limits in their place, and, where there
+    are none, if it is so with any.
     """
     request, which = verdict.request, "this one"
-    if request is None or not counts.whole:
+    memory = next((each.limit for each in fields.errors if each.field == "gpu_memory_min" and each.limit), None)
+    if memory is not None:
+        wanted = replace(wanted, gpu_memory_min_mib=parse_memory(memory))
+    if request is None or memory is not None or not counts.whole:
         asked, told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)
         request = judge(asked, told, pool, over_nodes=over_nodes).request
         which = "one of the size that is accepted"

@@ -777,6 +777,23 @@ def test_patience_for_a_better_level_than_the_pool_ever_has_is_told_to_have_no_e
     assert said == (why and f"{prefix}{why}: leave it out")
 
 
+def test_patience_is_judged_with_the_memory_that_is_told_in_place_of_one_that_can_not_be_read():
+    far = pool(
+        gpus("a", 1, memory="80GB"),
+        gpus("b", 1, memory="80GB"),
+        gpus("b", 1, memory="24GB", first=1),
+        gpus("c", 1, memory="24GB"),
+        nodes=[node("a", rack="r1"), node("b", rack="r2"), node("c", rack="r2")],
+    )
+    sent = {"gpu_count": 2, "node_count": 2, "max_wait_for_level": "1h"}
+    accepted(sent, the_pool=far)
+    assert told({**sent, "gpu_memory_min": "lots"}, far) == [
+        ("gpu_memory_min", "bad_memory", EIGHTY),
+        ("max_wait_for_level", "no_effect", None),
+    ]
+    assert told({**sent, "gpu_memory_min": EIGHTY}, far) == [("max_wait_for_level", "no_effect", None)]
+
+
 def test_patience_may_have_an_effect_while_no_node_is_registered():
     accepted({"gpu_count": 8, "node_count": 2, "required_level": "rack", "max_wait_for_level": "1h"}, the_pool=pool())
 

@@ -68,6 +68,8 @@ def rows(job, heading="What was asked for") -> dict[str, str]:
 
 
 def test_everything_that_a_command_can_ask_for_has_its_row(lab):
+    for name in ("n2", "n3"):  # with which there is a better level than one rack
+        b.node(name, wide="of two nodes")
     assert rows(b.submitted(lab.who["alice"], EVERYTHING)) == ROWS
 
 
