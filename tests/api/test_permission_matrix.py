@@ -48,6 +48,7 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("GET", "pool/windows/"): (200, 200, 200),
     ("POST", "pool/windows/"): (403, 403, 422),
     ("DELETE", "pool/windows/{window}/"): (403, 403, 404),
+    ("GET", "leaderboard/"): (200, 200, 200),
     ("GET", "artifacts/"): (200, 200, 200),
     ("POST", "artifacts/"): (422, 422, 422),
     ("GET", "artifacts/uploads/{upload}/"): (200, 404, 404),

@@ -1,0 +1,38 @@
+"""What evaluations found, as their jobs stored it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from scheduling.models import Artifact, JobOutput
+from scheduling.store.queries.access import Actor
+from scheduling.store.queries.artifacts import visible
+
+COLUMNS = ("artifact_id", "artifact__meta", "job_id", "job__spec", "job__params", "job__submitted_at", "job__ended_at")
+
+
+def newest(actor: Actor, project: str, limit: int) -> list[dict[str, Any]]:
+    """What the newest evaluations of the actor's projects gave, as far as it is not deleted: :data:`COLUMNS` of each.
+
+    Only what jobs of that kind made: whatever is uploaded may say anything. Two of them may share one artifact, whose
+    record is that of the first; what was evaluated is the job's to say.
+    """
+    rows = JobOutput.objects.filter(
+        job__kind="evaluate", artifact__kind="eval", artifact__published=True, artifact__deleted_at__isnull=True
+    )
+    if not actor.is_admin:
+        rows = rows.filter(job__project__name__in=actor.projects)
+    if project:
+        rows = rows.filter(job__project__name=project)
+    return [dict(row) for row in rows.order_by("-job__submitted_at", "-job_id").values(*COLUMNS)[:limit]]
+
+
+def by_digest(actor: Actor, digests: Iterable[str]) -> dict[str, Artifact]:
+    """The artifact of each digest that the actor may know of, of several the newest that is not deleted."""
+    rows = visible(actor).filter(digest__in=set(digests)).order_by("deleted_at", "created_at")
+    found: dict[str, Artifact] = {}
+    for row in rows:
+        if row.deleted_at is None or row.digest not in found:
+            found[row.digest] = row
+    return found
