@@ -268,6 +268,8 @@ class Node:
         def refused(failure: Failure) -> m.Event:
             return m.PublishFailed(ref, failure.message, failure.stale)
 
+        if saved is not None:
+            self.later(0.05, lambda: self.feed(m.CheckpointFound(ref)))
         self.transfer("publish", ref, serve, lambda made: m.Published(ref, *made), refused)
 
     def _do_snapshot(self, command: m.Snapshot) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,7 +37,7 @@ from workers.agent.statedir import Ref
 from workers.agent.telling import is_urgent, stopping, with_report
 from workers.agent.time_limit import limits
 from workers.agent.unread import report_of
-from workers.agent.upload_limit import UploadLimit, given_up, upload_until
+from workers.agent.upload_limit import Upload, UploadLimit, given_up, upload_until
 from workers.agent.verdict import verdict
 from workers.protocol import Answer, Launch, Meeting, Outcome
 
@@ -55,7 +54,7 @@ class Held:
     ``declared``: it has declared a checkpoint, so it knows how to save.
     ``port`` is kept for its ranks to meet at, on the first of several nodes while it is ready.
     ``release``: it has ended, and its GPUs are looked at until they are free; ``unproved``: they did not answer.
-    ``moved``: how far the newest move of its files is; ``upload_until``: then its checkpoint's upload is given up.
+    ``upload``: what is known of what is uploaded at its end, and until when.
     """
 
     ref: Ref
@@ -83,8 +82,7 @@ class Held:
     port: int = 0
     release: Release | None = None
     unproved: bool = False
-    moved: Moved | None = None
-    upload_until: float = math.inf
+    upload: Upload = field(default_factory=Upload)
 
     @property
     def wire_state(self) -> str:
@@ -196,7 +194,7 @@ class Held:
         """The times at which :meth:`pass_time` may have something to do."""
         times = [self.release.look_at] if self.release is not None else []
         if self.phase is Phase.PUBLISHING:
-            times.append(self.upload_until)
+            times.append(self.upload.ends_at(waits=self.closing))
         if self.phase in ALIVE and not self.killed:
             limit = self._limits(kill_s)
             if limit is not None:
@@ -209,7 +207,7 @@ class Held:
         """Enforce the grace and the time limit at ``now``; ``kill_s`` is what a job has at least after a signal."""
         if self.release is not None and self.launch is not None and self.release.looking(now):
             return [LookAtGpus(self.ref, tuple(self.launch["gpus"]))]
-        if self.ending is not None and self.phase is Phase.PUBLISHING and now >= self.upload_until:
+        if self.ending and self.phase is Phase.PUBLISHING and now >= self.upload.ends_at(waits=self.closing):
             return self._give_up(self.ending)
         if self.phase not in ALIVE or self.killed:
             return []
@@ -270,30 +268,32 @@ class Held:
         checkpoint = ending.checkpoint and self.first
         if self.launch is None or not (ending.outputs or checkpoint):
             return self.finish(ending)
-        return [
-            Publish(
-                self.ref, self.launch, outputs=ending.outputs, checkpoint=checkpoint,
-                clean=ending.clean, step=facts.last_step, declared=facts.last_path,
-            )
-        ]  # fmt: skip
+        wanted = Publish(
+            self.ref, self.launch, outputs=ending.outputs, checkpoint=checkpoint,
+            clean=ending.clean, step=facts.last_step, declared=facts.last_path,
+        )  # fmt: skip
+        return [wanted]
 
     def _hurry(self, why: str, now: float, kill_s: float) -> list[Command]:
-        """The server waits no longer for its checkpoint: only so much more time is left for its upload."""
+        """The server waits no longer for its checkpoint: only so much more time is left for its upload, if any."""
         if self.ending is None or self.ending.outputs:
             return []
-        before, self.upload_until = self.upload_until, min(self.upload_until, upload_until(why, now, kill_s))
-        if now >= self.upload_until:
-            return self._give_up(self.ending)
-        return [UploadLimit(self.ref, self.upload_until)] if self.upload_until < before else []
+        before, self.upload.until = self.upload.until, min(self.upload.until, upload_until(why, now, kill_s))
+        return [UploadLimit(self.ref, self.upload.until)] if self.upload.until < before else []
+
+    def checkpoint_found(self) -> list[Command]:
+        """It has left something to resume from, which is moved from now on."""
+        self.upload.found = True
+        return []
 
     def _give_up(self, ending: Ending) -> list[Command]:
         """Its checkpoint is not in the store in time: it ends without, and a later run goes on from the one before."""
         self.closing = False
-        return [Abort(self.ref), *self.finish(given_up(ending, self.moved))]
+        return [Abort(self.ref), *self.finish(given_up(ending, self.upload.moved))]
 
     def take_moved(self, event: Moved) -> list[Command]:
         """So far its files have been moved."""
-        self.moved = event
+        self.upload.moved = event
         if self.phase in MOVING:
             self.add(event.report())
         return []

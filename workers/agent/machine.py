@@ -78,6 +78,7 @@ class Machine:
             m.Tailed: self._tailed,
             m.OverQuota: lambda event, now: self._of(event.ref, lambda held: held.over_quota(event, now)),
             m.Snapshotted: self._snapshotted,
+            m.CheckpointFound: lambda event, _now: self._of(event.ref, Held.checkpoint_found),
             m.Moved: lambda event, _now: self._of(event.ref, lambda held: held.take_moved(event)),
             m.Published: self._uploaded,
             m.PublishFailed: self._uploaded,

@@ -5,46 +5,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any
 
+from workers.agent.failure import Failure as Failure
+from workers.agent.failure import FailureKind as FailureKind
 from workers.agent.meter import Moved as Moved
 from workers.agent.outcome import Exit, Facts
 from workers.agent.statedir import Ref
+from workers.agent.upload_limit import CheckpointFound as CheckpointFound
 from workers.agent.upload_limit import UploadLimit as UploadLimit
 from workers.protocol import HeartbeatReply, Launch, Meeting, Registered
-
-
-class FailureKind(StrEnum):
-    """``REFUSED``: the server is down and something said so; ``SILENT``: no answer; ``STATUS``: it answered no."""
-
-    REFUSED = "refused"
-    SILENT = "silent"
-    STATUS = "status"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A call that brought nothing; ``status`` and ``code`` (the problem's) only for ``STATUS``."""
-
-    kind: FailureKind
-    message: str
-    status: int = 0
-    code: str = ""
-    body: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def stale(self) -> bool:
-        """Whether the server says that the attempt is no longer this node's."""
-        return self.kind is FailureKind.STATUS and (
-            self.code in ("stale_epoch", "unknown_attempt") or self.status in (404, 410)
-        )
-
-    @property
-    def final(self) -> bool:
-        """Whether asking again can't help: the request itself was refused (not overload, not an outage)."""
-        return self.kind is FailureKind.STATUS and 400 <= self.status < 500 and self.status not in (408, 425, 429)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +197,8 @@ class Terminate:
 
 Event = (
     Tick | RegisterDone | HeartbeatDone | CallFailed | Claimed | ClaimFailed | Prepared | Bound | PrepareFailed | Born
-    | Exited | GpusLooked | Tailed | OverQuota | Snapshotted | Moved | Published | PublishFailed | BellRang | Terminate
+    | Exited | GpusLooked | Tailed | OverQuota | Snapshotted | CheckpointFound | Moved | Published | PublishFailed
+    | BellRang | Terminate
 )  # fmt: skip
 
 
@@ -328,7 +300,8 @@ class LookAtGpus:
 class Publish:
     """Upload the announced outputs, or the checkpoint directory (``clean``: the job ended in order).
 
-    ``declared`` is where the last checkpoint lies that the job declared complete; None: it never did.
+    Where a checkpoint lies there, :class:`CheckpointFound` says so before it is moved. ``declared`` is where the last
+    one lies that the job declared complete; None: it never did.
     """
 
     ref: Ref

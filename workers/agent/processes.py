@@ -183,7 +183,7 @@ class Processes:
             one.phase = Phase.STARTING
         limit = read_json(directory / "upload.json")
         if limit is not None and limit.get("boot_id") == self.boot:
-            one.upload_until = float(limit["until"])
+            one.upload.until = float(limit["until"])
         kept = read_json(directory / "tail.json")
         one.events_offset = one.events_kept = int(kept["events_offset"]) if kept is not None else 0
 

@@ -24,15 +24,20 @@ MAX_TOLD = 5
 
 
 def publish_attempt(
-    api: Api, command: m.Publish, directory: Path, patience: Patience, meter: Meter | None = None
+    api: Api, command: m.Publish, directory: Path, patience: Patience, meter: Meter | None = None, *,
+    saved: dict[str, Path],
 ) -> m.Published:  # fmt: skip
-    """Everything that ``command`` asks for is committed on the server. Raises what the transfer raises.
+    """Everything that ``command`` asks for is committed on the server; ``saved`` are its :func:`checkpoint_files`.
+    Raises what the transfer raises.
 
     Nothing is sent where an output can't be: all that are at fault are told together, since the job ran for them.
     """
     found = _all_found(command.outputs, directory / "work" / "output")
     artifacts = tuple(_output(api, command, event, files, patience, meter) for event, files in found)
-    checkpoint = _checkpoint(api, command, directory, patience, meter) if command.checkpoint else None
+    about, clean = directory / EXPERIMENT_FILE, command.clean
+    checkpoint = (
+        _send_checkpoint(api, command, saved, about, clean=clean, patience=patience, meter=meter) if saved else None
+    )
     return m.Published(command.ref, artifacts, checkpoint)
 
 
@@ -108,17 +113,16 @@ def publish_snapshot(
     return m.Snapshotted(command.ref, artifact, command.step or 0)
 
 
-def _checkpoint(
-    api: Api, command: m.Publish, directory: Path, patience: Patience, meter: Meter | None
-) -> str | None:  # fmt: skip
-    """What the ended job has saved, as far as it may be resumed from; None when that is nothing."""
+def checkpoint_files(command: m.Publish, directory: Path) -> dict[str, Path]:
+    """What the ended job has left that it may be resumed from: name -> where it lies; empty when that is nothing.
+
+    Raises :class:`TransferFailed` where it can't be told.
+    """
     root = directory / "work" / "checkpoint"
+    if not command.checkpoint:
+        return {}
     found = chosen(root, kind=command.launch["kind"], clean=command.clean, declared=command.declared)
-    if not found:
-        return None
-    files = {name: root / real for name, real in found.items()}
-    about = directory / EXPERIMENT_FILE
-    return _send_checkpoint(api, command, files, about, clean=command.clean, patience=patience, meter=meter)
+    return {name: root / real for name, real in found.items()}
 
 
 def _send_checkpoint(

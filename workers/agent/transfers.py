@@ -14,7 +14,7 @@ from workers.agent.devices_release import Departures
 from workers.agent.disk_share import too_much
 from workers.agent.fetching import Fetcher
 from workers.agent.meter import Meter
-from workers.agent.publish import failed, publish_attempt, publish_snapshot
+from workers.agent.publish import checkpoint_files, failed, publish_attempt, publish_snapshot
 from workers.agent.statedir import Ref, StateDir, boottime
 from workers.agent.transfer import Aborted, Patience, TransferFailed
 from workers.protocol import Timings
@@ -27,7 +27,7 @@ Work = Callable[[Patience, Meter], m.Event]
 
 
 class Transfers:
-    """Carries out Prepare, Publish and Snapshot in threads; ``post`` takes what becomes of them.
+    """Carries out Prepare, Publish and Snapshot in threads, moving bytes a few at a time; ``post`` takes what comes.
 
     ``timings`` are those that hold now; ``disk_bytes`` is what one attempt may take; ``later(work)`` runs in a thread.
     """
@@ -54,33 +54,44 @@ class Transfers:
         def work(patience: Patience, meter: Meter) -> m.Event:
             if trouble := too_much(launch, self.disk_bytes):
                 raise TransferFailed(trouble, retryable=True)  # a node that grants more can do it
-            launching.lay_out(directory)
-            fetcher = Fetcher(self.api, self.state.cache, ref=command.ref, patience=patience, meter=meter)
-            fetcher.inputs(launch["inputs"], directory / "work" / "input")
-            if launch["resume"] is not None:
-                fetcher.checkpoint(launch["resume"], directory / "work" / "checkpoint")
-            self.departures.before(directory, launch["gpus"])
-            return m.Prepared(command.ref)
+            with self.room:
+                launching.lay_out(directory)
+                fetcher = Fetcher(self.api, self.state.cache, ref=command.ref, patience=patience, meter=meter)
+                fetcher.inputs(launch["inputs"], directory / "work" / "input")
+                if launch["resume"] is not None:
+                    fetcher.checkpoint(launch["resume"], directory / "work" / "checkpoint")
+                self.departures.before(directory, launch["gpus"])
+                return m.Prepared(command.ref)
 
         self._begin("prepare", command.ref, work)
 
     def publish(self, command: m.Publish) -> None:
-        """What the ended attempt calls for is in the store, or it is told why not."""
+        """What the ended attempt calls for is in the store, or it is told why not.
+
+        Whether it has left a checkpoint is told first, whatever else is being moved: its upload may be given up then.
+        """
         directory = self.state.of(command.ref)
-        self._begin(
-            "publish",
-            command.ref,
-            lambda patience, meter: publish_attempt(self.api, command, directory, patience, meter),
-        )
+
+        def work(patience: Patience, meter: Meter) -> m.Event:
+            saved = checkpoint_files(command, directory)
+            if saved:
+                self.post(m.CheckpointFound(command.ref))
+            if not saved and not command.outputs:
+                return m.Published(command.ref)
+            with self.room:
+                return publish_attempt(self.api, command, directory, patience, meter, saved=saved)
+
+        self._begin("publish", command.ref, work)
 
     def snapshot(self, command: m.Snapshot) -> None:
         """The checkpoint that the running job declared is in the store, or it is told why not."""
         directory = self.state.of(command.ref)
-        self._begin(
-            "snapshot",
-            command.ref,
-            lambda patience, meter: publish_snapshot(self.api, command, directory, patience, meter),
-        )
+
+        def work(patience: Patience, meter: Meter) -> m.Event:
+            with self.room:
+                return publish_snapshot(self.api, command, directory, patience, meter)
+
+        self._begin("snapshot", command.ref, work)
 
     def abort(self, ref: Ref) -> None:
         """Whatever is under way for the attempt ends before its next call."""
@@ -98,7 +109,7 @@ class Transfers:
             abort.set()
 
     def _begin(self, what: str, ref: Ref, work: Work) -> None:
-        """Run ``work`` in a thread, a few at a time and each once; its event follows unless it was aborted."""
+        """Run ``work`` in a thread, each once; its event follows unless it was aborted."""
         if (what, ref) in self.working:
             return
         self.working.add((what, ref))
@@ -110,9 +121,8 @@ class Transfers:
             event: m.Event | None = None
             arrived = False
             try:
-                with self.room:
-                    event = work(patience, meter)
-                    arrived = True
+                event = work(patience, meter)
+                arrived = True
             except Aborted:
                 log.info("%s: %s aborted", ref.name, what)
             except TransferFailed as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from workers.agent.meter import Moved
@@ -13,6 +14,28 @@ from workers.protocol import Outcome, Transfer
 AT_ONCE = ("cancel", "lost")
 # As many times as long as a job has between signal and kill: the GPUs are kept for who waits for them a little longer.
 KILLS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFound:
+    """The ended attempt has left something to resume from, and its upload begins."""
+
+    ref: Ref
+
+
+@dataclass(slots=True)
+class Upload:
+    """What is known of the upload at an attempt's end: ``until`` when (boot clock) it may go on, whether a checkpoint
+    was ``found`` to be moved, and how far the newest move of its files is."""
+
+    until: float = math.inf
+    found: bool = False
+    moved: Moved | None = None
+
+    def ends_at(self, *, waits: bool) -> float:
+        """When it is given up; never as long as nothing is known to be on its way: a job that has left nothing to
+        resume from has nothing that could come too late. ``waits``: one declared before the end is on its way."""
+        return self.until if self.found or waits else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +54,7 @@ def upload_until(why: str, now: float, kill_s: float) -> float:
 def given_up(ending: Ending, moved: Moved | None) -> Ending:
     """The same end, without the checkpoint, and in words how far its upload was."""
     far = ""
-    if moved is not None and moved.what == Transfer.SAVE_CHECKPOINT:
+    if moved is not None and moved.what == Transfer.SAVE_CHECKPOINT and not moved.over:  # else it is of one before
         files = "1 file" if moved.of_files == 1 else f"{moved.of_files} files"
         far = f" ({moved.files} of {files}, {moved.bytes} of {moved.of_bytes} bytes were there)"
     before = ending.error

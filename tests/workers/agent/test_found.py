@@ -77,6 +77,7 @@ def test_the_time_that_an_upload_has_left_is_not_given_anew(before: Processes) -
     (held,) = Processes(before.state).found()
     held.ended(m.Exited(REF, Exit(85, at=90.0), Facts(last_path="s", last_step=8)), 115.0, free_within_s=None)
     assert held.phase is Phase.PUBLISHING
+    held.checkpoint_found()
     held.kill("preempt", 115.0, 10.0)
     assert held.pass_time(119.9, 10.0) == []
     assert m.Abort(REF) in held.pass_time(120.0, 10.0)
@@ -87,7 +88,7 @@ def test_the_time_that_an_upload_has_left_is_not_given_anew(before: Processes) -
 def test_a_time_of_another_boot_says_nothing_of_this_one(before: Processes) -> None:
     write_json(before.state.of(REF) / "upload.json", {"until": 3.0, "boot_id": "another"})
     (held,) = Processes(before.state).found()
-    assert held.upload_until == math.inf
+    assert held.upload.until == math.inf
 
 
 def test_an_order_that_starts_nothing_changes_nothing(before: Processes) -> None:

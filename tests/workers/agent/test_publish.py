@@ -14,7 +14,7 @@ from tests.workers.agent.server import TOKEN, NodeServer, launch_of
 from workers.agent import messages as m
 from workers.agent.client import Api
 from workers.agent.launch import lay_out
-from workers.agent.publish import publish_attempt, publish_snapshot
+from workers.agent.publish import checkpoint_files, publish_attempt, publish_snapshot
 from workers.agent.statedir import Ref
 from workers.agent.transfer import Patience, TransferFailed
 
@@ -32,7 +32,8 @@ def publishing(tmp_path: Path) -> Iterator[tuple[NodeServer, Any]]:
         ) -> m.Published:  # fmt: skip
             launch: Any = launch_of(kind=kind)
             command = m.Publish(Ref("a1", 1), launch, outputs, checkpoint, clean, 7, declared)
-            return publish_attempt(api, command, tmp_path, Patience(lambda tries: tries < 3))
+            saved = checkpoint_files(command, tmp_path)
+            return publish_attempt(api, command, tmp_path, Patience(lambda tries: tries < 3), saved=saved)
 
         try:
             yield server, send

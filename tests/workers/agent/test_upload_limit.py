@@ -20,6 +20,7 @@ def uploading(why: str = "preempt", facts: Facts | None = None) -> World:
     ring(world)
     world.beat(stop(why))
     assert of(world.ends(Exit(85), facts or Facts(last_path="step-8", last_step=8)), m.Publish)
+    world.tell(m.CheckpointFound(REF))
     world.tell(SOME)
     return world
 
@@ -119,6 +120,50 @@ def test_a_checkpoint_on_the_way_that_the_end_waits_for_is_given_up_too() -> Non
     world.pass_to(world.now + 2 * T.kill_s - 1000.0)
     assert report(world) is not None
     assert of(world.tell(m.Snapshotted(REF, "art", 7)), m.Publish) == []
+
+
+@pytest.mark.parametrize("how", [("preempt", Exit(signal=9, cause="kill"), "PREEMPTED", "grace exceeded"),
+                                 ("preempt", Exit(85), "PREEMPTED", "confirmed"),
+                                 ("health", Exit(signal=9, cause="kill"), "PREEMPTED", "killed by force"),
+                                 ("cancel", Exit(85), "CANCELLED", "confirmed"),
+                                 ("time_limit", Exit(85), "TIMED_OUT", "confirmed")])  # fmt: skip
+def test_a_job_that_has_left_nothing_is_told_of_no_upload(how: tuple[str, Exit, str, str]) -> None:
+    """However late its disk is looked at: the server has said long before that the grace is over."""
+    why, end, outcome, manner = how
+    world = World().running()
+    ring(world)
+    world.beat(stop(why, grace_s=0.0) if why == "health" else stop(why))
+    assert of(world.ends(end), m.Publish)
+    killed(world, why)
+    world.pass_to(world.now + 10 * T.kill_s - 1000.0)
+    assert report(world) is None
+    world.tell(m.Published(REF))
+    said = report(world)
+    assert said is not None
+    assert (said["outcome"], said["detail"]) == (outcome, manner)
+    assert "checkpoint was not" not in said["error"]
+
+
+def test_what_it_has_left_is_given_up_at_once_where_its_time_was_over_before_it_was_found() -> None:
+    world = World().running()
+    ring(world)
+    world.beat(stop("preempt"))
+    world.ends(Exit(signal=9, cause="kill"), Facts(last_path="step-8", last_step=8))
+    killed(world)
+    world.pass_to(world.now + 2 * T.kill_s + 1 - 1000.0)
+    assert m.Abort(REF) in world.tell(m.CheckpointFound(REF))
+    said = report(world)
+    assert said is not None
+    assert said["detail"] == "upload given up"
+
+
+def test_a_checkpoint_of_before_says_nothing_of_how_far_this_one_is() -> None:
+    world = uploading()
+    world.tell(m.Moved(REF, "saving checkpoint", 2, 2, 300, 300, over=True, whole=True, step=3))
+    killed(world, "lost")
+    said = report(world)
+    assert said is not None
+    assert said["error"].startswith("its checkpoint was not in the store in time, so its upload was given up")
 
 
 def test_the_results_of_a_job_that_has_succeeded_are_not_given_up() -> None:
