@@ -35,8 +35,9 @@ class Record:
     """``failed`` and ``clean`` count checks in a row; ``seq`` is the newest judged report of the boot.
 
     ``reason`` is told to people; ``need`` must have happened before the test; ``tested``: the test was passed since
-    it is out of service; ``link``: its NVLink is at fault, until it is HEALTHY again; ``returns`` are the
-    instants of its returns, ``xids`` (number, instant) of the last day, all in milliseconds since 1970.
+    it is out of service; ``link``: its NVLink is at fault, until it is HEALTHY again; ``machine``: why its node is
+    closed until its machine was restarted, or it is HEALTHY again; ``returns`` are the instants of its returns,
+    ``xids`` (number, instant) of the last day, all in milliseconds since 1970.
     """
 
     boot_id: str = ""
@@ -51,6 +52,7 @@ class Record:
     need: Need = Need.NOTHING
     tested: bool = False
     link: bool = False
+    machine: str = ""
     tests_failed: int = 0
     test_after_ms: int = 0
     returns: tuple[int, ...] = ()

@@ -109,7 +109,9 @@ class _Case:
             raise ValueError(f"a GPU that is {self.state} can't take {event}")
         self.state = target
         if target is GpuState.HEALTHY:
-            self.record = replace(self.record, cause=Cause.NONE, reason="", need=Need.NOTHING, tested=False, link=False)
+            self.record = replace(
+                self.record, cause=Cause.NONE, reason="", need=Need.NOTHING, tested=False, link=False, machine=""
+            )
         elif cause is not None:
             kept = max(need, self.record.need) if target is not GpuState.SUSPECT else need
             self.record = replace(self.record, cause=cause, reason=words, need=kept, tested=False)
@@ -166,7 +168,9 @@ def registered(record: Record, boot_id: str) -> Record:
     if record.boot_id == boot_id:
         return replace(record, seq=0, xids_told=0)
     need = record.need if record.need is Need.OPERATOR or not record.boot_id else Need.NOTHING
-    return replace(record, boot_id=boot_id, seq=0, xids_told=0, ecc=None, failed=0, clean=0, tested=False, need=need)
+    return replace(
+        record, boot_id=boot_id, seq=0, xids_told=0, ecc=None, failed=0, clean=0, tested=False, need=need, machine=""
+    )
 
 
 def _xids(case: _Case, sample: Sample, now_ms: int) -> list[int]:
@@ -209,8 +213,9 @@ def _condemn_by_xid(case: _Case, fatal: list[int]) -> None:
     numbers = (("xid", fatal[0]),)
     case.link = " and ".join(in_words(number) for number in fatal if meaning_of(number).link)
     case.node = " and ".join(in_words(number) for number in fatal if meaning_of(number).node)
-    if case.link:
-        case.record = replace(case.record, link=True)
+    case.record = replace(
+        case.record, link=case.record.link or bool(case.link), machine=case.node or case.record.machine
+    )
     if case.state in gpu_sources_of(GpuEvent.CONDEMN):
         case.move(GpuEvent.CONDEMN, words, cause=Cause.XID, need=need, numbers=numbers)
         return
@@ -321,6 +326,7 @@ def retire(known: Known, words: str) -> Verdict | None:
         return None
     if case.state is not GpuState.RETIRED:
         case.move(GpuEvent.RETIRE, words, cause=Cause.OPERATOR)
+        case.record = replace(case.record, machine="")
     return case.verdict()
 
 

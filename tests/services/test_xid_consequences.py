@@ -6,6 +6,8 @@ import pytest
 
 from scheduling.models import Event, Gpu, Job, Node
 from scheduling.services import health, pool
+from scheduling.store.commit import nodes
+from scheduling.store.queries import pool as queries
 from tests import builders as b
 from tests.services.sick_gpus import PASSED, report, returns, state
 
@@ -52,6 +54,127 @@ def test_a_restart_of_its_machine_opens_the_node_again_and_the_gpu_is_tested():
     pool.register("n1", b.description("n1", boot="boot-2"), b.later(30))
     assert (node_is(), state(), Node.objects.get().why) == ("READY", "QUARANTINED", "")
     assert report(at=40, boot="boot-2")["canary"] == ["GPU-n1-0"]
+
+
+def answered_for(who, *indices, at):
+    for index in indices:
+        health.operate(f"GPU-n1-{index}", "return", who["admin"], b.later(at))
+
+
+def why():
+    return Node.objects.get().why
+
+
+FELL = "Xid 79 (the GPU has fallen off the bus)"
+
+
+def test_the_return_of_the_gpu_opens_its_node_again_and_the_journal_says_so():
+    who = b.people()
+    b.node("n1")
+    report({3: OFF_THE_BUS[0]}, at=10)
+    report(at=20)
+    answered_for(who, 3, at=30)
+    assert (node_is(), why()) == (
+        "DRAINING",
+        f"it takes work again when what an operator answers for has passed its test: GPU 3: {FELL}",
+    )
+    assert returns(3, start=40) == "HEALTHY"
+    assert (node_is(), why(), Node.objects.get().closed_by) == ("READY", "", "")
+    told = Event.objects.get(type="node_ready")
+    assert (told.actor, told.message) == ("health", "GPU 3 is back in service")
+    assert (told.data["from"], told.data["to"]) == ("DRAINING", "READY")
+
+
+def test_the_node_stays_closed_for_the_last_of_several_and_names_that_one():
+    who = b.people()
+    b.node("n1")
+    report({3: OFF_THE_BUS[0]}, at=10)
+    report({0: OFF_THE_BUS[0]}, at=15)
+    assert why() == f"its machine has to be restarted: GPU 0: {FELL}, GPU 3: {FELL}"
+    report(at=20)
+    answered_for(who, 3, at=30)
+    assert returns(3, start=40) == "HEALTHY"
+    assert (node_is(), why()) == ("DRAINING", f"its machine has to be restarted: GPU 0: {FELL}")
+    answered_for(who, 0, at=110)
+    assert returns(0, start=120) == "HEALTHY"
+    assert node_is() == "READY"
+
+
+def test_a_gpu_that_falls_off_again_before_its_test_closes_the_node_as_before():
+    who = b.people()
+    b.node("n1")
+    report(OFF_THE_BUS, at=10)
+    report(at=20)
+    answered_for(who, 0, at=30)
+    report({0: {"xids": [79], "xids_before": 1}}, at=40)
+    assert (node_is(), why()) == ("DRAINING", f"its machine has to be restarted: GPU 0: {FELL}")
+    assert returns(start=50) == "QUARANTINED"
+
+
+def test_taking_the_gpu_out_of_the_pool_opens_its_node_too():
+    who = b.people()
+    b.node("n1")
+    report(OFF_THE_BUS, at=10)
+    report(at=20)
+    health.operate("GPU-n1-0", "retire", who["admin"], b.later(30))
+    assert (node_is(), Event.objects.get(type="node_ready").message) == ("READY", "GPU 0 was taken out of the pool")
+
+
+def test_a_gpu_that_was_taken_out_while_its_node_was_lost_does_not_close_it_when_it_comes_back():
+    who = b.people()
+    b.node("n1")
+    report(OFF_THE_BUS, at=10)
+    report(at=20)
+    nodes.lose("n1", now=b.later(100), actor="scheduler 1")
+    health.operate("GPU-n1-0", "retire", who["admin"], b.later(110))
+    assert (node_is(), Node.objects.get().closed) == ("LOST", "DRAINING")
+    pool.register("n1", b.description("n1", boot="boot-1"), b.later(120))
+    assert (node_is(), Node.objects.get().closed) == ("READY", "")
+
+
+@pytest.mark.parametrize(("verb", "closed"), [("drain", "DRAINING"), ("cordon", "CORDONED")])
+def test_the_return_of_the_gpu_opens_no_node_that_an_operator_has_closed(verb, closed):
+    who = b.people()
+    b.node("n1")
+    report(OFF_THE_BUS, at=10)
+    report(at=20)
+    assert pool.operate("n1", verb, who["admin"], b.later(25)) == (True, closed)
+    answered_for(who, 0, at=30)
+    assert returns(start=40) == "HEALTHY"
+    assert (node_is(), why()) == (closed, f"{verb} by admin")
+
+
+def test_what_an_operator_has_opened_the_node_for_closes_it_no_more():
+    """The node is opened while GPU 3 is out of service; of the fault that comes later GPU 0 alone is to be mended."""
+    who = b.people()
+    b.node("n1")
+    report({3: OFF_THE_BUS[0]}, at=10)
+    report(at=20)
+    assert pool.operate("n1", "return", who["admin"], b.later(25)) == (True, "READY")
+    report(at=30)
+    assert node_is() == "READY"
+    report(OFF_THE_BUS, at=40)
+    assert (node_is(), why()) == ("DRAINING", f"its machine has to be restarted: GPU 0: {FELL}")
+    report(at=50)
+    answered_for(who, 0, at=60)
+    assert returns(start=70) == "HEALTHY"
+    assert (node_is(), state(3)) == ("READY", "QUARANTINED")
+
+
+def test_the_gpu_says_what_it_needs_while_its_node_waits():
+    who = b.people()
+    b.node("n1")
+    report(OFF_THE_BUS, at=10)
+    report(at=20)
+
+    def needs():
+        return queries.pool()[0]["gpus"][0]["next"]
+
+    assert needs() == "needs a reboot of its node, or an operator's word that it is well"
+    answered_for(who, 0, at=30)
+    assert needs() == "waits for a clean check before its test"
+    report(at=40)
+    assert needs() == "is being tested"
 
 
 def test_an_operators_word_on_a_node_outlasts_the_restart_for_health():

@@ -60,21 +60,8 @@ def operate(
     if target is None:
         return False, state
     facts = OPEN if wanted is None else {"closed": target, "closed_by": actor, "why": message, "drain_by": drain_by}
-    _write(node, target, facts, now=now, actor=actor, message=message)
+    write(node, target, facts, now=now, actor=actor, message=message)
     return True, target
-
-
-def drain_for_health(node: Node, words: str, *, now: datetime) -> None:
-    """The node takes no new work, and what runs on its other GPUs goes on; one that is closed already stays as it is.
-
-    It is open again when it has registered after a restart of its machine, or when an operator says so.
-    """
-    fresh = Node.objects.select_for_update().get(pk=node.pk)
-    if fresh.state != NodeState.READY:
-        return
-    message = f"its machine has to be restarted: {words}"[:200]
-    facts = {"closed": NodeState.DRAINING, "closed_by": HEALTH, "why": message, "drain_by": None}
-    _write(fresh, NodeState.DRAINING, facts, now=now, actor=HEALTH, message=message)
 
 
 def state_at_registration(node: Node, *, rebooted: bool) -> tuple[NodeState, dict[str, Any]]:
@@ -140,7 +127,8 @@ def confirm_silence(silent: Sequence[str], *, now: datetime, actor: str) -> None
     )  # fmt: skip
 
 
-def _write(node: Node, target: NodeState, facts: dict[str, Any], *, now: datetime, actor: str, message: str) -> None:
+def write(node: Node, target: NodeState, facts: dict[str, Any], *, now: datetime, actor: str, message: str) -> None:
+    """The locked node is as ``target`` and ``facts``, its columns, say; the journal tells by whom and why."""
     Node.objects.filter(pk=node.pk).update(state=target, version=F("version") + 1, **facts)
     until = facts["drain_by"]
     journal.write(

@@ -23,12 +23,13 @@ from scheduling.core.gpu_checks import Sample, read, same_size
 from scheduling.core.gpu_record import Cause, Known, pack, unpack
 from scheduling.core.gpu_return import wants_test
 from scheduling.core.gpu_xids import Need
-from scheduling.core.lifecycle import GpuState
+from scheduling.core.lifecycle import GpuState, NodeState
 from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Attempt, Gpu, Node, NodeLive
 from scheduling.store import journal
 from scheduling.store.clock import to_ms
-from scheduling.store.commit.drains import HEALTH, drain_for_health
+from scheduling.store.commit import closed_for_health
+from scheduling.store.commit.drains import HEALTH
 from scheduling.store.commit.leaving import Leave, leave
 from scheduling.store.fixed import FixedObjects, FixedUpdate
 
@@ -151,6 +152,24 @@ class Ward:
         asked = Leave("health", words, data, grace_s=grace_s, answers=answers, avoid_gpus=(gpu.uuid,))
         return leave(holder, asked, now=self.now, actor=HEALTH, policy=policy())
 
+    def settle(self, broken: Sequence[str] = ()) -> None:
+        """The node is closed for GPUs that are ``broken`` from now on until its machine was restarted, and open again
+        once none of them is left."""
+        node = self.live.node
+        if not broken and node.closed_by != HEALTH:
+            return
+        if node.state == NodeState.READY:  # what it was closed for before, somebody has answered for
+            for uuid in self.live.health.keys() - set(broken):
+                self.live.health[uuid] = {k: v for k, v in self.live.health[uuid].items() if k != "machine"}
+        left, back = [], []
+        for gpu in self.gpus.values():
+            record = unpack(self.live.health.get(gpu.uuid, {}))
+            if record.machine:
+                left.append(closed_for_health.Broken(gpu.index, record.machine, record.need is Need.NOTHING))
+            elif self.before.get(gpu.uuid, {}).get("machine"):
+                back.append(closed_for_health.words_of_return(gpu.index, retired=gpu.state == GpuState.RETIRED))
+        closed_for_health.settle(node.pk, left, back, new=bool(broken), now=self.now)
+
     def doubt_links(self, group: str, words: str, *, but: str = "") -> None:
         """The GPUs of the NVLink group, but for the one with the fault, get no new work until it is mended."""
         for gpu in self.gpus.values():
@@ -185,6 +204,7 @@ def checked(node: str, report: Report, *, now: datetime, grace_s: float, policy:
     tests: list[str] = []
     ring: list[str] = []
     links: dict[str, str] = {}
+    broken: list[str] = []
     for gpu in ward.gpus.values():
         known, verdict = ward.judge(gpu, said.get(gpu.uuid), report)
         if not ward.take(gpu, verdict):
@@ -193,10 +213,11 @@ def checked(node: str, report: Report, *, now: datetime, grace_s: float, policy:
         if wants_test(replace(known, state=verdict.state, record=verdict.record), at):
             tests.append(gpu.uuid)
         if verdict.node:
-            drain_for_health(ward.live.node, f"GPU {gpu.index}: {verdict.node}", now=now)
+            broken.append(gpu.uuid)
         if verdict.link and gpu.nvlink_group_id:
             links[gpu.nvlink_group_id] = f"GPU {node}/{gpu.index}: {verdict.link}"
             ward.doubt_links(gpu.nvlink_group_id, links[gpu.nvlink_group_id], but=gpu.uuid)
+    ward.settle(broken)
     late = report.seq < ward.live.seq
     ward.keep(**{"last_heartbeat_at": now, **({} if late else report.facts)})
     return Judged(tuple(tests), tuple(ring), links)
@@ -245,6 +266,7 @@ def described(node: Node, gpus: Sequence[Mapping[str, Any]], *, boot_id: str, no
         if size is not None and size != gpu.memory_mib:
             Gpu.objects.filter(pk=gpu.pk).update(memory_mib=size, version=F("version") + 1)
         ward.leave(gpu, answers=False, grace_s=0.0, policy=lambda: policy)
+    ward.settle()
     ward.keep()
 
 
@@ -347,5 +369,6 @@ def operate(uuid: str, verb: str, *, now: datetime, actor: str, message: str) ->
     if verdict is None:
         return False, gpu.state
     taken = ward.take(gpu, verdict)
+    ward.settle()
     ward.keep()
     return taken, gpu.state
