@@ -26,7 +26,7 @@ from scheduling.services.same_work import Work, key_of
 from scheduling.store.clock import from_ms, to_ms
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
-from scheduling.store.queries.evictions import inherited, is_kept, would_be_a_loop
+from scheduling.store.queries.evictions import in_order, inherited, is_kept, would_be_a_loop
 from scheduling.store.queries.jobs import BESIDE
 from scheduling.store.queries.same_work import same_as
 from workers.merge_table import Row
@@ -129,7 +129,7 @@ def plan(body: Mapping[str, Any], actor: Actor, now: datetime, *, strict: bool =
         found, job, here = _fate(seen, submission, actor, now, original=resolved["replaces"])
         made = _planned(found, job, here, actor)
     if not job.may_evict and made.verdict == "later" and _has_right(job, here.policy):
-        made = replace(made, reasons=(*made.reasons, inherited(resolved["replaces"], now)))
+        made = replace(made, reasons=(inherited(resolved["replaces"], now), *made.reasons))
     instead = _in_place_of(submission, resolved, actor)
     key = key_of(Work(submission.kind, resolved["params"], resolved["inputs"]))
     same = same_as(actor, key, but="" if instead is None else instead.job)
@@ -309,7 +309,7 @@ def reasons_for(actor: Actor, reasons: Iterable[Reason]) -> tuple[dict[str, Any]
 def told_now(actor: Actor, reasons: Iterable[Reason], job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The reasons of this instant in the place of those that the last tick found, with what else ``job`` (as REST has
     it) tells of itself."""
-    return [*reasons_for(actor, reasons), *(each for each in job["reasons"] if each["code"] in BESIDE)]
+    return in_order([*reasons_for(actor, reasons), *(each for each in job["reasons"] if each["code"] in BESIDE)])
 
 
 def _as_reason(error: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from scheduling.models import Attempt, Job, SchedulerState
 from scheduling.services import jobs, pool, whatif
 from scheduling.store.clock import to_ms
 from scheduling.store.queries import jobs as queries
+from scheduling.store.queries.evictions import in_order
 from tests import builders as b
 from tests.api.calls import Caller
 from tests.checker.check import check_database
@@ -95,7 +96,7 @@ def test_its_page_and_rest_tell_of_it_beside_why_it_waits_now():
     Job.objects.filter(pk=loop.job).update(no_evict_until=timezone.now() + timedelta(minutes=30))
     loop.world.tick(303)
     codes = [r["code"] for r in Caller(session="admin").get(f"jobs/{loop.job}/").json()["reasons"]]
-    assert (len(codes) > 1, codes[-1]) == (True, "EVICTS_NOBODY")
+    assert (len(codes) > 1, codes[0]) == (True, "EVICTS_NOBODY")
     assert "It may evict nobody until" in text(browser("admin").get(f"/jobs/{loop.job}/"))
     assert "It may evict nobody until" in text(browser("admin").get("/jobs/?state=waiting"))
 
@@ -174,8 +175,8 @@ def test_the_plan_of_a_change_knows_that_it_would_be_the_third_time():
         assert loop.evicts(start)
         loop.held_once_it_has_left(start + 10)
     found = whatif.plan(loop.changed(), loop.owner, b.later(290))
-    assert (found.verdict, found.victims, found.reasons[-1]["code"]) == ("later", (), "EVICTS_NOBODY")
-    assert found.reasons[-1]["message"].startswith("It would evict nobody for an hour: twice within an hour the same")
+    assert (found.verdict, found.victims, found.reasons[0]["code"]) == ("later", (), "EVICTS_NOBODY")
+    assert found.reasons[0]["message"].startswith("It would evict nobody for an hour: twice within an hour the same")
 
 
 def test_a_job_that_has_no_right_to_evict_any_more_has_no_alarm_and_the_right_again_is_kept_from_it():
@@ -188,8 +189,8 @@ def test_a_job_that_has_no_right_to_evict_any_more_has_no_alarm_and_the_right_ag
     loop.world.tick(303)
     assert (told(loop.job, 303), SchedulerState.objects.get().alarms) == ([], [])
     again = whatif.plan(loop.changed(), loop.owner, b.later(303))
-    assert (again.verdict, again.victims, again.reasons[-1]["code"]) == ("later", (), "EVICTS_NOBODY")
-    assert again.reasons[-1]["message"].startswith("It may evict nobody until 2 Mar 2026, 13:05 UTC")
+    assert (again.verdict, again.victims, again.reasons[0]["code"]) == ("later", (), "EVICTS_NOBODY")
+    assert again.reasons[0]["message"].startswith("It may evict nobody until 2 Mar 2026, 13:05 UTC")
     still = whatif.plan(loop.changed(priority="Normal"), loop.owner, b.later(303))
     assert (still.verdict, [r for r in still.reasons if r["code"] == "EVICTS_NOBODY"]) == ("later", [])
     loop.edited(304)
@@ -205,7 +206,7 @@ def test_a_changed_job_may_evict_nobody_as_long_as_the_one_that_it_replaces_and_
         loop.held_while_it_leaves(start + 10)
     assert not loop.evicts(300)
     found = whatif.plan(loop.changed(**changed), loop.owner, b.later(301))
-    assert (found.verdict, found.victims, found.reasons[-1]["code"]) == ("later", (), "EVICTS_NOBODY")
+    assert (found.verdict, found.victims, found.reasons[0]["code"]) == ("later", (), "EVICTS_NOBODY")
     loop.edited(302, **changed)
     assert not loop.evicts(303)
     assert Job.objects.get(pk=loop.job).no_evict_until == b.later(300 + 3600)
@@ -221,3 +222,11 @@ def test_who_left_although_it_might_have_run_on_has_its_gpus_back_once():
     b.finished(loop.world.victim, "CANCELLED", why="cancel", now=b.later(121))
     loop.world.tick(122)
     assert len(messages(loop.world.victim.job, "given_back")) == 1
+
+
+@pytest.mark.parametrize("alone", ["HELD", "AFTER", "SWEEP_LIMIT"])
+def test_what_keeps_a_job_out_of_the_queue_is_told_before_that_it_may_evict_nobody(alone):
+    codes = ["UNHEARD", "RULE", alone, "EVICTS_NOBODY"]
+    assert [each["code"] for each in in_order([{"code": code} for code in codes])] == [
+        alone, "EVICTS_NOBODY", "UNHEARD", "RULE",
+    ]  # fmt: skip

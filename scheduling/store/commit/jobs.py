@@ -24,6 +24,8 @@ from scheduling.store.load_policy import policy_of
 
 RAW_LIMIT = 64 * 1024
 CANCEL_GRACE_S = 30.0
+HELD = "it does not start until it is released"
+RELEASED = ("released: it waits for GPUs again", "released: it waits for other jobs again")  # True: for others first
 KILLED = "its process is killed at once, and nothing more is saved"
 
 
@@ -260,7 +262,7 @@ def hold(job_id: UUID, *, actor: str, now: datetime, release: bool = False) -> t
     wanted = JobState.QUEUED if release else JobState.HELD
     if job.state == wanted:
         return wanted, True
-    event, message = (JobEvent.RELEASE, "released: it waits for GPUs again") if release else (JobEvent.HOLD, "")
+    event, message = (JobEvent.RELEASE, RELEASED[bool(job.awaits)]) if release else (JobEvent.HOLD, HELD)
     fields = {"kept_back": True} if release and _is_of_limited_set(job) else None
     moved = step(job, event, now, actor=actor, message=message, fields=fields)
     return JobState(job.state), moved is not None

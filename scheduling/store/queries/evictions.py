@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -11,9 +12,12 @@ from scheduling.core.words import instant_in_words
 from scheduling.models import Attempt, Job, PreemptionRule
 from scheduling.store.clock import now, to_ms
 from scheduling.store.fixed import Fixed
+from scheduling.store.queries.after import CODE as AFTER
+from scheduling.store.queries.sets import CODE as SWEEP_LIMIT
 
 EVICTS_NOBODY = "EVICTS_NOBODY"
 WAITING = (JobState.QUEUED, JobState.HELD)
+_OUT_OF_QUEUE = ("HELD", AFTER, SWEEP_LIMIT)
 # The same job evicting the same one from the same GPUs so often within so long is a loop, not a need.
 LOOP_TIMES = 3
 LOOP_WITHIN = timedelta(hours=1)
@@ -51,6 +55,12 @@ def evicts_nobody(job: Job, at: datetime | None = None) -> dict[str, Any] | None
 def is_kept(job: Job, at: datetime) -> bool:
     """Whether the job, and what replaces it, is kept from evicting others then, be its level one that may or not."""
     return job.no_evict_until is not None and job.no_evict_until > at
+
+
+def in_order(reasons: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The reasons, the one that comes before the others first: that the job may evict nobody, since for that it waits
+    for what is told after it; but what keeps it out of the queue comes before."""
+    return sorted(reasons, key=lambda each: 0 if each["code"] in _OUT_OF_QUEUE else 2 - (each["code"] == EVICTS_NOBODY))
 
 
 def inherited(original: Job, at: datetime) -> dict[str, Any]:

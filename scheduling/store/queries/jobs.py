@@ -26,7 +26,7 @@ from scheduling.models.jobs import LIVE
 from scheduling.store import journal
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.after import PREDECESSORS, after, awaits
-from scheduling.store.queries.evictions import EVICTS_NOBODY, evicts_nobody
+from scheduling.store.queries.evictions import EVICTS_NOBODY, evicts_nobody, in_order
 from scheduling.store.queries.leaving import how_it_is_cancelled, why_it_leaves
 from scheduling.store.queries.lost import lost_in, resumes_from
 from scheduling.store.queries.outputs import LARGE, outputs, told
@@ -145,7 +145,7 @@ def as_dict(
         "progress": progress_of(job, heard=beside[0] is None),
         "starting": starting(job, last),
         "transfer": under_way(list(last.nodes.all()), now) if last else None,
-        "reasons": [*_reasons(job, last, holds), *filter(None, beside)],
+        "reasons": in_order([*_reasons(job, last, holds), *filter(None, beside)]),
         "gpus": _gpus(held),
         "artifacts": [told(output) for output in job.outputs.all()],
         "outcome": job.outcome or None,
@@ -231,7 +231,7 @@ def _reasons(job: Job, last: Attempt | None, holds: Mapping[str, Any] | None) ->
 def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """Why the job does not run now; empty unless it waits."""
     if job.state == JobState.HELD:
-        return [{"code": "HELD", "message": "held: release it to let it start", "numbers": {}}]
+        return [{"code": "HELD", "message": "Held: release it to let it start.", "numbers": {}}]
     if job.state != JobState.QUEUED:
         return []
     if (waits_for := awaits(job) or kept_back(job)) is not None:
@@ -243,7 +243,7 @@ def reasons_of(job: Job, holds: Mapping[str, Any] | None) -> list[dict[str, Any]
         found = found or shapes.get(class_name(job.shape, level, seconds))
     if found:
         return list(found)
-    return [{"code": "NEW", "message": "the scheduler has not looked at it yet", "numbers": {}}]
+    return [{"code": "NEW", "message": "The scheduler has not looked at it yet.", "numbers": {}}]
 
 
 def scores_of(job: Job, holds: Mapping[str, Any] | None) -> Mapping[str, Any]:
