@@ -140,12 +140,13 @@ def gpus_on(node: str, gpus: Sequence[Mapping[str, Any]]) -> str:
 def _run(attempt: dict[str, Any], job: JobState, now: Any) -> dict[str, Any]:
     """An attempt as the page shows it: a live one that is asked to stop says so, as its job does."""
     began, ended = attempt["started_at"], attempt["ended_at"]
-    ran = duration(((ended or now) - began).total_seconds()) if began else ""
+    ran_s = ((ended or now) - began).total_seconds() if began else None
     on_nodes = [{**part, "gpus": gpus_on(part["node"], attempt["gpus"])} for part in attempt["nodes"]]
     left = attempt["outcome"] == "PREEMPTED" and any(part["manner"] == "yielded" for part in attempt["nodes"])
     return {
         **attempt,
-        "ran": ran,
+        "ran": duration(ran_s),
+        "ran_s": None if ended else ran_s,
         "state": attempt["outcome"] or _live(job, started=began is not None),
         "called": "left by itself" if left else "asked to leave" if not ended and job is JobState.PREEMPTING else "",
         "parts": on_nodes,

@@ -11,7 +11,6 @@ from scheduling.core.lifecycle import LIVE, TERMINAL, JobEvent, JobState, source
 from scheduling.services import recipes
 from scheduling.services.jobs import RETRIED
 from scheduling.store.clock import past_in_words
-from scheduling.store.queries.evictions import EVICTS_NOBODY
 from scheduling.store.queries.unheard import UNHEARD
 from scheduling.web.file_lists import came_out
 from scheduling.web.lost_words import used
@@ -34,6 +33,7 @@ TOLD_APART = frozenset({
     "group", "level", "running", "kept_away_by", "jobs_ahead", "gpus_taken", "field", "limit", "limits",
 })  # fmt: skip
 
+WAITED = "Has waited "
 JOBS = ("first", "held_for", "victim")  # numbers that are ids of jobs
 WORDS = {
     "need": "needs", "best_domain": "nearest", "best_free": "free there", "short": "missing",
@@ -44,16 +44,20 @@ WORDS = {
 
 def shown(job: Mapping[str, Any], now: datetime, *, names: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The job's dictionary with what its page and its row show beside it. ``names``: of the jobs its reasons speak of,
-    as far as the reader may know of them."""
+    as far as the reader may know of them. What goes on growing while a page is open has its seconds, too: ``waited_s``,
+    ``ran_s`` (None: it grows no more), and ``counts`` in the parts of a sentence."""
     began, ended = job["started_at"], job["ended_at"]
     progress = job["progress"]
     told = sentence(job, now)
+    waited_s = ((began or ended or now) - job["submitted_at"]).total_seconds()
     return {
         **job,
         "sentence": told,
-        "sentence_parts": list(parts(told)),
-        "waited": duration(((began or ended or now) - job["submitted_at"]).total_seconds()),
+        "sentence_parts": _counting(list(parts(told)), _waits_s(job, now)),
+        "waited": duration(waited_s),
+        "waited_s": None if began or ended else waited_s,
         "ran": duration(job["run_s"]) if began else "",
+        "ran_s": job["run_s"] if _runs(job) else None,
         "of_limit": of_limit(job),
         "limit": limit(job["max_duration"]) if job["max_duration"] else "",
         "memory": gb(job["gpu_memory_min_mib"]) if job["gpu_memory_min_mib"] else "any",
@@ -84,9 +88,8 @@ def cause(reason: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]
 
 
 def _foremost(reasons: Sequence[Mapping[str, Any]]) -> str:
-    """The reason that a line has room for: that it is kept from evicting others before what it waits for without."""
-    kept = [each for each in reasons if each["code"] == EVICTS_NOBODY]
-    return str((kept or reasons)[0]["message"]) if reasons else ""
+    """The reason that a line has room for."""
+    return str(reasons[0]["message"]) if reasons else ""
 
 
 def _unheard(job: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -179,19 +182,45 @@ def sentence(job: Mapping[str, Any], now: datetime) -> str:
 
 def _has_waited(job: Mapping[str, Any], gpus: str, ran: str, now: datetime) -> str:
     """For how long it waits now, and that it does so again."""
-    told = f"Has waited {duration((now - job['waits_since']).total_seconds())} for {gpus}"
+    told = f"{WAITED}{duration(_waits_s(job, now))} for {gpus}"
     if not job["attempt"]:
         return told
     return f"{told} once more; it ran for {ran} before" if ran else f"{told} once more; it has not run yet"
 
 
-def of_limit(job: Mapping[str, Any]) -> str:
-    """How much of its time limit a job that runs, or waits, after an earlier run has used, and what is left; "" for
-    any other, of which the times that are told are its first run's alone."""
+def _waits_s(job: Mapping[str, Any], now: datetime) -> float | None:
+    """For how many seconds it has been waiting; None for a job that doesn't."""
+    return None if job["waits_since"] is None else (now - job["waits_since"]).total_seconds()
+
+
+def _runs(job: Mapping[str, Any]) -> bool:
+    """Whether its time goes on counting as that of a run."""
+    return job["attempt_started_at"] is not None and JobState(job["state"]) in LIVE
+
+
+def _counting(told: list[dict[str, Any]], seconds: float | None) -> list[dict[str, Any]]:
+    """The pieces of a sentence, with how long the job has waited so far in one of its own."""
+    first = str(told[0].get("text", ""))
+    if seconds is None or not first.startswith(WAITED):
+        return told
+    spelled = duration(seconds)
+    return [{"text": WAITED}, {"text": spelled, "counts": seconds}, {"text": first.removeprefix(WAITED + spelled)},
+            *told[1:]]  # fmt: skip
+
+
+def of_limit(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How much of its time limit a job that runs, or waits, after an earlier run has used, and what is left, piece by
+    piece; nothing for any other, of which the times that are told are its first run's alone."""
     before = job["attempt"] > 1 or (job["attempt"] and job["waits_since"] is not None)
     if job["left_s"] is None or not before or not job["run_s"]:
-        return ""
-    return f"{duration(job['run_s'])} of {limit(job['max_duration'])}, {duration(job['left_s'])} left"
+        return []
+    used, left = (job["run_s"], job["left_s"]) if _runs(job) else (None, None)
+    return [
+        {"text": duration(job["run_s"]), "counts": used},
+        {"text": f" of {limit(job['max_duration'])}, "},
+        {"text": duration(job["left_s"]), "counts": left, "down": True},
+        {"text": " left"},
+    ]
 
 
 def _cancelled(job: Mapping[str, Any], ran: str) -> str:

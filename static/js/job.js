@@ -86,7 +86,7 @@ async function lengthen({ attempt, end }) {
   if (end > Number(log.dataset.next) && Number(log.dataset.next) > before) await lengthen({ attempt, end });
 }
 
-// How long it has waited or run is in the words of the page: they are renewed while time passes for the job.
+// The GPU time that it has used, and would lose, is in the words of the page: renewed while time passes for the job.
 setInterval(() => document.querySelector("#ask-cancel, #ask-force") && renew(), 60_000);
 log.scrollTop = log.scrollHeight;
 const apply = { job, windows };

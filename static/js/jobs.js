@@ -1,14 +1,16 @@
 // The list: rows follow the feed; jobs that are not on it yet are offered, not pushed in under the reader's hand.
+import { lasts } from "./counting.js";
 import { Feed, newer } from "./feed.js";
 import { hook, mark, reload, say, soon } from "./marks.js";
 import { duration } from "./wording.js";
 
+const LIVE = ["DISPATCHING", "RUNNING", "PREEMPTING", "CANCELLING"];
 // The state in which each job that is not on the page was last heard of: only a new one is worth a question.
 const elsewhere = new Map();
 const ask = soon(look, 1000);
 
 function why(cell, job) {
-  const live = ["DISPATCHING", "RUNNING", "PREEMPTING", "CANCELLING"].includes(job.state);
+  const live = LIVE.includes(job.state);
   const unheard = job.reasons.some((reason) => reason.code === "UNHEARD");
   if (live && job.progress && !unheard) {
     const percent = Math.min(100, Math.trunc((100 * job.progress.step) / job.progress.total));
@@ -28,6 +30,14 @@ function why(cell, job) {
   cell.replaceChildren(line);
 }
 
+// How long it waited for its first start, and how long its runs took.
+function times(line, job) {
+  const began = job.started_at ?? job.ended_at;
+  if (began) lasts(hook(line, "waited"), (Date.parse(began) - Date.parse(job.submitted_at)) / 1000, { grows: false });
+  const runs = Boolean(job.attempt_started_at) && LIVE.includes(job.state);
+  if (job.started_at) lasts(hook(line, "ran"), job.run_s, { grows: runs });
+}
+
 function row(frame) {
   const line = document.querySelector(`tr[data-job="${CSS.escape(frame.id)}"]`);
   if (!line) {
@@ -40,6 +50,7 @@ function row(frame) {
   const moved = line.querySelector(".state").dataset.state !== frame.data.state;
   mark(hook(line, "state"), frame.data.state);
   why(hook(line, "why"), frame.data);
+  times(line, frame.data);
   const ended = Boolean(frame.data.ended_at);
   if (ended) line.querySelector("input[name=job]")?.remove();
   if (moved) {

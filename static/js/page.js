@@ -1,4 +1,5 @@
-// On every page: times in the viewer's zone, relative beside absolute; one open question at a time.
+// On every page: times in the viewer's zone, relative beside absolute; what lasts counts on; one open question at a time.
+import { count } from "./counting.js";
 import { ago } from "./wording.js";
 
 const SAME_YEAR = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
@@ -23,9 +24,14 @@ export function localise(root = document) {
 }
 
 document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
-localise();
-setInterval(localise, 1000);
-document.addEventListener("htmx:afterSettle", () => localise());
+function pass() {
+  localise();
+  count();
+}
+
+pass();
+setInterval(pass, 1000);
+document.addEventListener("htmx:afterSettle", pass);
 document.addEventListener("click", (event) => {
   for (const open of document.querySelectorAll("details.ask[open]")) {
     if (!open.contains(event.target)) open.open = false;

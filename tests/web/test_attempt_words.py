@@ -52,11 +52,34 @@ def test_a_job_that_waits_again_counts_from_the_end_of_its_run_and_says_that_it_
     assert job["waits_since"] == b.later(140)
 
 
+def test_what_grows_while_a_page_is_open_has_its_seconds_and_what_is_over_has_none(again):
+    running = told(again.job, 140)
+    assert (running["waited"], running["waited_s"], running["ran"], running["ran_s"]) == ("0 s", None, "1m 00s", 60.0)
+    page = text(browser().get(f"/jobs/{again.job}/"))
+    assert len(re.findall(r'class="muted" data-counts="[0-9.]+"', page)) == 1  # the attempt that runs, not the first
+    b.finished(again, "FAILED", exit_code=1, now=b.later(140))
+    waiting = told(again.job, 152)
+    assert (waiting["waited_s"], waiting["ran"], waiting["ran_s"]) == (None, "1m 00s", None)
+    assert [part for part in waiting["sentence_parts"] if "counts" in part] == [{"text": "12 s", "counts": 12.0}]
+    assert "".join(part["text"] for part in waiting["sentence_parts"]) == waiting["sentence"]
+
+
+def test_the_list_counts_on_how_long_jobs_wait():
+    lab = b.lab()
+    job = b.submitted(lab.who["alice"], b.merge_body(lab.models))
+    assert told(job, 30)["waited_s"] == 30.0
+    lead = re.search(r'data-hook="sentence">(.*?)</p>', text(browser().get(f"/jobs/{job}/")), re.DOTALL)
+    assert re.match(r'Has waited <span data-counts="[0-9.]+">[^<]+</span> for 2 GPUs\. [^<]+$', lead[1])
+    page = text(browser().get("/jobs/"))
+    assert re.search(r'data-hook="waited" data-counts="[0-9.]+"', page)
+    assert re.search(r'data-hook="ran">–<', page)
+
+
 def test_a_job_that_waits_for_the_first_time_counts_from_its_submission():
     lab = b.lab()
     job = told(b.submitted(lab.who["alice"], b.merge_body(lab.models)), 30)
     assert job["sentence"].startswith("Has waited 30 s for 2 GPUs. ")
-    assert (job["of_limit"], job["left_s"], job["waits_since"]) == ("", 3600, b.NOON)
+    assert (job["of_limit"], job["left_s"], job["waits_since"]) == ([], 3600, b.NOON)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +89,9 @@ def test_the_runs_before_count_to_the_time_limit_while_it_runs_and_while_it_wait
     if ended:
         b.finished(again, "FAILED", exit_code=1, now=b.later(140))
     job = told(again.job, 500 if ended else 140)
-    assert (job["of_limit"], job["left_s"]) == (told_of, 3540)
+    assert ("".join(part["text"] for part in job["of_limit"]), job["left_s"]) == (told_of, 3540)
+    grows = [(part["counts"], part.get("down", False)) for part in job["of_limit"] if part.get("counts") is not None]
+    assert grows == ([] if ended else [(60.0, False), (3540.0, True)])
 
 
 def test_what_is_left_is_what_the_next_attempt_gets(again):
@@ -78,7 +103,7 @@ def test_what_is_left_is_what_the_next_attempt_gets(again):
 def test_a_job_that_is_over_has_nothing_left_of_its_time(again):
     b.finished(again, now=b.later(140))
     job = told(again.job, 500)
-    assert (job["left_s"], job["of_limit"], job["waits_since"]) == (None, "", None)
+    assert (job["left_s"], job["of_limit"], job["waits_since"]) == (None, [], None)
 
 
 def test_a_first_attempt_is_not_numbered():
