@@ -155,7 +155,7 @@ def _beside(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[dict[s
     recipes = [each["meta"].get("recipe") or {} for each in (one, other)]
     for name in dict.fromkeys((*recipes[0], *recipes[1])):
         yield _line(name.replace("_", " "), *(_text(recipe.get(name)) for recipe in recipes))
-    yield _line("sha256", *(each["digest"].removeprefix("sha256:") for each in (one, other)))
+    yield _line("sha256", *(f"{each['digest'].removeprefix('sha256:')[:16]}…" for each in (one, other)))
 
 
 def _line(word: str, one: Any, other: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from workers.merge_strategies import STRATEGIES
 from workers.merge_values import RULES
 
 LONGEST = 60
+ALWAYS = ("t",)  # what tells one merge from the next, whatever it is
 
 
 def made_by(meta: Mapping[str, Any]) -> str:
@@ -29,7 +30,7 @@ def _values(recipe: Mapping[str, Any]) -> Iterator[str]:
         value, usual = recipe.get(name), rule.value_unless_given(strategy) if strategy else rule.default
         if isinstance(value, list) and value and all(each == value[0] for each in value):
             value = value[0]
-        if value is None or value == usual:
+        if value is None or (value == usual and name not in ALWAYS):
             continue
         said = f"{name} = {value}"
         yield said if len(said) <= LONGEST else f"{name} that differs"
