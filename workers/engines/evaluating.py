@@ -16,11 +16,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from workers.engines.choosing import likeliest
 from workers.engines.models import Loaded
 from workers.engines.results import Results
 from workers.engines.samples import Rows, Texts
 
-ENGINE_VERSION = "1"
+ENGINE_VERSION = "2"
 DIGITS = 8
 AHEAD = 2  # batches that a device may be ahead of the one that is written next
 # Logits in memory at once, so that a large batch of long texts does not fill it.
@@ -68,16 +69,11 @@ def _classified(samples: Rows, first: int, last: int, module: nn.Module) -> list
     """Each sample's class, the lowest where several are equally likely; none where the logits are no numbers."""
     labels = samples.labels[first:last]
     logits = module(samples.inputs[first:last].to(_device(module))).cpu()
-    classes = logits.shape[1]
-    top = logits.max(1, keepdim=True).values
-    predicted = torch.where(logits == top, torch.arange(classes), classes).min(1).values
+    predicted = likeliest(logits)
     nll = -logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
     rows = []
-    for index, label, guess, loss in zip(
-        range(first, last), labels.tolist(), predicted.tolist(), nll.tolist(), strict=True
-    ):
-        told = guess if guess < classes else None
-        rows.append({"index": index, "label": label, "predicted": told, "correct": told == label, "nll": kept(loss)})
+    for index, label, guess, loss in zip(range(first, last), labels.tolist(), predicted, nll.tolist(), strict=True):
+        rows.append({"index": index, "label": label, "predicted": guess, "correct": guess == label, "nll": kept(loss)})
     return rows
 
 

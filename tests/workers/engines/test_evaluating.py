@@ -18,6 +18,7 @@ from tests.workers.engines.evaluations import (
     evaluation,
     family_model,
     json_lines,
+    labelled,
     lines_of,
     samples_of,
 )
@@ -106,6 +107,19 @@ def test_of_classes_that_are_equally_likely_the_lowest_is_told(tmp_path: Path) -
     assert json.loads(line) == {
         "index": 0, "label": 2, "predicted": 1, "correct": False, "nll": kept(math.log(2 + math.exp(-1)))
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_classes_that_are_always_equally_likely_are_one_to_every_batch_size(seed: int, tmp_path: Path) -> None:
+    config = {"model_type": "mlp", "layer_sizes": [11, 53, 7], "activation": "relu"}
+    head = random_weights(config, seed)["2.weight"]
+    head[6] = head[0]
+    source = family_model(tmp_path / "m", config, seed, _2__weight=head, _2__bias=torch.zeros(7))
+    model = load(open_model(source, "m"), config, [CPU])
+    data = samples_of(json_lines(tmp_path / "d.jsonl", labelled(64, seed, 11, 7)), config)
+    found = [lines_of(Evaluation(model, data, size), tmp_path / f"{size}") for size in (1, 2, 3, 5, 32, 64)]
+    told = [[json.loads(line)["predicted"] for line in lines] for lines in found]
+    assert (told == [told[0]] * 6, 6 in told[0]) == (True, False)
 
 
 def test_a_sample_that_gives_no_number_is_a_row_of_its_own_and_spoils_no_other(tmp_path: Path) -> None:

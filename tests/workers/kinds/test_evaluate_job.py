@@ -50,7 +50,7 @@ def test_a_classifier_leaves_its_metrics_and_a_row_a_sample(tmp_path: Path) -> N
     assert sorted(job.made) == ["evaluation/metrics.json", "evaluation/results.jsonl"]
     assert [row["index"] for row in each] == list(range(10))
     assert found == {
-        "architecture": "mlp", "batch_size": 4, "engine_version": "1",
+        "architecture": "mlp", "batch_size": 4, "engine_version": "2",
         "counts": {"samples": 10, "not_finite": 0, "correct": sum(row["correct"] for row in each)},
         "metrics": {"accuracy": sum(row["correct"] for row in each) / 10,
                     "loss": math.fsum(row["nll"] for row in each) / 10},
@@ -114,7 +114,7 @@ def test_the_artifact_event_carries_recipe_version_device_parents_and_metrics(tm
     assert (len(meta.pop("derivation_key")), len(meta["recipe"].pop("architecture"))) == (64, 64)
     assert meta == {
         "recipe": {"model": PARENTS[0], "dataset": PARENTS[1], "metrics": ["loss"], "batch_size": 4, "limit": 8},
-        "parents": PARENTS, "engine_version": "1", "device_class": "cpu",
+        "parents": PARENTS, "engine_version": "2", "device_class": "cpu",
         "metrics": measured(job)["metrics"], "counts": measured(job)["counts"],
     }  # fmt: skip
     assert list(measured(job)["metrics"]) == ["loss"]
