@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workers.command_params import check_command, command_references
-from workers.evaluate_params import DATASET, MODEL, check_evaluate, evaluate_references
+from workers.evaluate_params import DATASET, check_evaluate, evaluate_references, metric_faults
 from workers.merge_params import check_merge, merge_references
+from workers.model_families import Family
 from workers.param_errors import ParamError as ParamError
 from workers.param_errors import nearest as nearest
+from workers.rows_params import MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class Kind:
 
     ``takes`` are the kinds of artifact it reads; empty for any. ``reads`` says so of inputs by their names, where each
     is of another kind. ``over_nodes``: whether it may lie on several nodes. ``repeatable``: the same parameters and
-    artifacts always come to the same result.
+    artifacts always come to the same result. ``fits``: of a kind that runs a model over the rows of a data set, what of
+    the clean parameters a model of the family can't do; ``data`` is the input that holds them.
     """
 
     name: str
@@ -35,6 +38,12 @@ class Kind:
     over_nodes: bool = False
     repeatable: bool = False
     reads: Mapping[str, str] = field(default_factory=dict)
+    fits: Callable[[Family, Mapping[str, Any]], list[ParamError]] | None = None
+
+    @property
+    def data(self) -> str:
+        """The name of the input that is a data set."""
+        return next(name for name, kind in self.reads.items() if kind == "dataset")
 
     def kinds_of(self, name: str) -> tuple[str, ...]:
         """The kinds of artifact that the input of this name may be; empty for any."""
@@ -45,7 +54,7 @@ KINDS: dict[str, Kind] = {
     "merge": Kind("merge", "Merge models", "merge", check_merge, merge_references, takes=("model",), repeatable=True),
     "evaluate": Kind(
         "evaluate", "Evaluate a model", "eval", check_evaluate, evaluate_references, repeatable=True,
-        reads={MODEL: "model", DATASET: "dataset"},
+        reads={MODEL: "model", DATASET: "dataset"}, fits=metric_faults,
     ),
     "command": Kind("command", "Run a program", "merge", check_command, command_references, over_nodes=True),
 }  # fmt: skip

@@ -14,6 +14,7 @@ from workers.param_errors import ParamError, nearest
 from workers.said_back import shown
 
 CLASSIFY, LANGUAGE = "classify", "language"
+TASK_WORDS: Mapping[str, str] = {CLASSIFY: "models that tell classes apart", LANGUAGE: "language models"}
 MAX_SIZE = 1_000_000
 MAX_LAYERS = 1_000
 MAX_CHARACTERS = 200_000

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from scheduling.services import artifact_files
-from workers.evaluate_params import CONFIG, MAX_CONFIG
+from workers.rows_params import CONFIG, MAX_CONFIG
 
 
 def config_of(files: list[dict[str, Any]]) -> Any:

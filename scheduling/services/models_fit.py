@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling.core.after import output_meant
-from scheduling.services import evaluation_fit, job_outputs, model_config
+from scheduling.services import job_outputs, model_config, rows_fit
 from scheduling.store.clock import past_in_words
 from scheduling.store.queries import artifacts
 from scheduling.store.queries.access import Actor
@@ -100,8 +100,7 @@ def check(kind: str, params: Mapping[str, Any], sources: Sources, *, right: bool
             if found.tensors is not None:
                 tensors.append((field, found.name, found.tensors))
                 tables[name] = _table(found.name, found.tensors)
-    if kind == "evaluate":
-        errors += [_wrong(e.field, e.code, e.message, e.limit) for e in evaluation_fit.faults(params, rows)]
+    errors += [_wrong(e.field, e.code, e.message, e.limit) for e in rows_fit.faults(kind, params, rows)]
     if kind != "merge":
         return Fit(inputs, errors)
     errors += _same_model_twice(inputs) if "recipe" in params else _base_among_models(inputs)

@@ -13,11 +13,11 @@ from scheduling.services import recipes
 from scheduling.web.metric_words import METRIC_WORDS
 from scheduling.web.people_words import label
 from scheduling.web.wording import gb, limit
-from workers.evaluate_params import BATCH
 from workers.merge_recipe import BASE_INPUT, recipe_of
 from workers.merge_settings import is_filters, varies
 from workers.merge_strategies import GRANULARITIES, RESCALES, STRATEGIES
 from workers.merge_values import RULES
+from workers.rows_params import BATCH
 
 Row = dict[str, Any]
 PLACES = {"node": "node", "nvlink_group": "NVLink group", "rack": "rack"}

@@ -29,10 +29,10 @@ from scheduling.web.outlook_words import changed_by, planned
 from scheduling.web.wording import amount, gb, limit
 from workers.catalog import KINDS
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
-from workers.evaluate_params import BATCH, FORMATS
 from workers.merge_strategies import GRANULARITIES, RESCALES
 from workers.model_layers import MAX_PATTERN
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
+from workers.rows_params import BATCH, FORMATS
 from workers.tokenizer_source import BASE
 
 MAX_KEY = 100

@@ -11,7 +11,7 @@ from scheduling.services import jobs, whatif
 from scheduling.services.jobs import Refused
 from scheduling.services.same_work import Work, is_same
 from tests import builders as b
-from workers.evaluate_params import MAX_CONFIG
+from workers.rows_params import MAX_CONFIG
 
 pytestmark = pytest.mark.django_db
 SIZES = (4, 3)

@@ -102,7 +102,7 @@ def load(source: Model, config: Mapping[str, Any], devices: Sequence[torch.devic
         more = f" and {len(unsound) - 5} more tensors" if len(unsound) > 5 else ""
         raise EngineRefusal(
             "nonfinite_input",
-            f"{source.label} holds values that are no finite numbers in {told}{more}: evaluate a model without them",
+            f"{source.label} holds values that are no finite numbers in {told}{more}: give a model without them",
             {"field": "params.model", "tensors": dict(list(unsound.items())[:20])},
         )
     made: dict[torch.device, nn.Module] = {}

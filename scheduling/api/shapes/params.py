@@ -16,7 +16,7 @@ from workers.command_params import (
     MAX_WORDS,
     SIGNALS,
 )
-from workers.evaluate_params import BATCH, FORMATS, MAX_BATCH, MAX_FILE, MAX_SAMPLES, METRICS, OF_TASK
+from workers.evaluate_params import METRICS, OF_TASK
 from workers.merge_mismatch import WORDS as ON_MISMATCH
 from workers.merge_params import MIN_SHARD_BYTES
 from workers.merge_settings import MAX_FILTER, MAX_FILTERS, MAX_POINTS
@@ -24,6 +24,7 @@ from workers.merge_strategies import GRANULARITIES, MAX_MODELS, RESCALES, STRATE
 from workers.model_families import FAMILIES, NAMES_IT
 from workers.model_layers import MAX_PATTERN, NUMBER
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
+from workers.rows_params import BATCH, FORMATS, MAX_BATCH, MAX_FILE, MAX_SAMPLES
 
 Schema = dict[str, Any]
 

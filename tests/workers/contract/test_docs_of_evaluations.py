@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 
 from workers.catalog import check_params
-from workers.engines.samples import MAX_BYTES
-from workers.evaluate_params import BATCH, FORMATS, KNOWN, METRICS
-from workers.kinds.evaluate import SAVE_EVERY_S, SAVE_SHARE
+from workers.engines.data_files import MAX_BYTES
+from workers.evaluate_params import KNOWN, METRICS
+from workers.kinds.by_batches import SAVE_EVERY_S, SAVE_SHARE
 from workers.model_families import ACTIVATIONS, FAMILIES
+from workers.rows_params import BATCH, FORMATS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "evaluations.md").read_text()
 

@@ -8,16 +8,9 @@ import pytest
 
 from tests.workers.engines.evaluations import DECODER, MLP
 from workers.catalog import KINDS, check_params
-from workers.evaluate_params import (
-    OF_TASK,
-    chosen_metrics,
-    data_file,
-    evaluate_references,
-    family_of,
-    fit_faults,
-    format_faults,
-)
+from workers.evaluate_params import OF_TASK, chosen_metrics, evaluate_references, metric_faults
 from workers.model_families import CLASSIFY, FAMILIES, LANGUAGE, MAX_LAYERS, architecture
+from workers.rows_params import data_file, family_of, format_faults, tensor_faults
 
 FITS = "give a model that fits, or say with architecture what it is"
 RIGHT = {"model": "m", "dataset": "d"}
@@ -180,29 +173,35 @@ def test_a_model_that_does_not_say_what_it_is_is_refused(config, field, code, wo
     ],
 )  # fmt: skip
 def test_a_state_dictionary_of_another_architecture_is_refused_by_its_tensors(changed, code, words) -> None:
-    (found,) = fit_faults(FAMILIES["mlp"], MLP, {}, "m", table(MLP, **changed))
+    (found,) = tensor_faults(FAMILIES["mlp"], MLP, "m", table(MLP, **changed))
     assert (found.field, found.code, found.message) == ("params.model", code, words)
 
 
-def test_a_model_that_fits_has_nothing_wrong_and_one_of_unknown_tensors_only_its_metrics() -> None:
-    assert fit_faults(FAMILIES["decoder"], DECODER, {}, "m", table(DECODER)) == []
-    assert fit_faults(FAMILIES["decoder"], DECODER, {"metrics": ["loss"]}, "m", None) == []
+def test_a_model_that_fits_has_nothing_wrong_nor_one_of_unknown_tensors() -> None:
+    assert tensor_faults(FAMILIES["decoder"], DECODER, "m", table(DECODER)) == []
+    assert tensor_faults(FAMILIES["decoder"], DECODER, "m", None) == []
+    assert metric_faults(FAMILIES["decoder"], {"metrics": ["loss"]}) == metric_faults(FAMILIES["mlp"], {}) == []
 
 
 def test_all_that_does_not_fit_is_told_together_and_what_is_many_is_counted() -> None:
-    found = fit_faults(FAMILIES["mlp"], MLP, {"metrics": ["perplexity"]}, "m", table(DECODER))
+    found = tensor_faults(FAMILIES["mlp"], MLP, "m", table(DECODER))
     assert [(e.field, e.code) for e in found] == [
-        ("params.metrics", "mismatch"), ("params.model", "missing_tensor"), ("params.model", "unknown_tensor"),
+        ("params.model", "missing_tensor"), ("params.model", "unknown_tensor"),
     ]  # fmt: skip
-    assert found[0].message == (
-        "perplexity can't be told of the architecture mlp: models that tell classes apart have accuracy, loss"
-    )
-    assert found[2].message.endswith("layers.0.norm1.bias and 24 more, which the architecture mlp has not: " + FITS)
+    assert found[1].message.endswith("layers.0.norm1.bias and 24 more, which the architecture mlp has not: " + FITS)
+
+
+def test_metrics_of_another_task_are_told_with_those_that_there_are() -> None:
+    (found,) = metric_faults(FAMILIES["mlp"], {"metrics": ["perplexity"]})
+    assert (found.field, found.code, found.message) == (
+        "params.metrics", "mismatch",
+        "perplexity can't be told of the architecture mlp: models that tell classes apart have accuracy, loss",
+    )  # fmt: skip
 
 
 def test_a_hundred_tensors_of_another_shape_are_told_by_five_and_their_number() -> None:
     wide = {**DECODER, "width": 16}
-    found = fit_faults(FAMILIES["decoder"], wide, {}, "m", table(DECODER))
+    found = tensor_faults(FAMILIES["decoder"], wide, "m", table(DECODER))
     assert [e.code for e in found] == ["shape_mismatch"] * 6
     assert found[5].message == f"and {len(table(wide)) - 5} more differ in shape"
 
@@ -223,13 +222,14 @@ def test_a_hundred_tensors_of_another_shape_are_told_by_five_and_their_number() 
     ],
 )  # fmt: skip
 def test_the_one_file_that_can_be_read_is_read(files, named, read, words) -> None:
-    path, errors = data_file(files, named, "d")
+    path, errors = data_file(files, named, "d", "params.dataset")
     assert (path, [e.message for e in errors]) == (read, [words] if words else [])
 
 
 def test_language_is_read_as_text() -> None:
-    (wrong,) = format_faults("x.safetensors", LANGUAGE, "d")
+    (wrong,) = format_faults("x.safetensors", LANGUAGE, "d", "params.dataset")
     assert wrong.message == (
         "'x.safetensors' of 'd' holds numbers, and a language model reads texts: give .jsonl or .csv"
     )
-    assert format_faults("x.safetensors", CLASSIFY, "d") == format_faults("x.csv", LANGUAGE, "d") == []
+    for path, task in (("x.safetensors", CLASSIFY), ("x.csv", LANGUAGE)):
+        assert format_faults(path, task, "d", "params.dataset") == []

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from tests.workers.engines.builders import model
-from workers.engines.evaluating import Evaluation, evaluate
+from workers.engines.evaluating import Evaluation
+from workers.engines.in_batches import compute
 from workers.engines.models import load
 from workers.engines.results import Results
 from workers.engines.samples import Rows, Texts, read_samples
@@ -77,5 +78,5 @@ def lines_of(made: Evaluation, directory: Path, **how: Callable[[], Any]) -> lis
     """Every row of the evaluation as it is written, after one run without a stop."""
     results = Results(directory, "plan")
     results.restore()
-    assert evaluate(made, results, **how)
+    assert compute(made, results, **how)
     return list(results.lines())

@@ -23,7 +23,8 @@ from tests.workers.engines.evaluations import (
     samples_of,
 )
 from tests.workers.engines.test_models_of_families import decoder_by_hand, mlp_by_hand, random_weights, relu, wide
-from workers.engines.evaluating import Evaluation, evaluate, kept
+from workers.engines.evaluating import Evaluation, kept
+from workers.engines.in_batches import compute
 from workers.engines.models import load
 from workers.engines.results import Results
 from workers.engines.sources import open_model
@@ -57,7 +58,7 @@ def test_stopped_after_every_batch_and_gone_on_with_another_number_of_devices_it
         begun = results.restore()
         taken = itertools.count()
         made = evaluation(tmp_path, config, COUNT, devices=next(devices))
-        complete = evaluate(made, results, should_stop=lambda taken=taken: next(taken) >= 1)
+        complete = compute(made, results, should_stop=lambda taken=taken: next(taken) >= 1)
         results.save()
         runs += 1
         if complete:
@@ -145,11 +146,11 @@ def test_rows_are_appended_in_order_though_a_later_batch_is_done_first(tmp_path:
     plain = Evaluation.rows
 
     class Slow(Evaluation):
-        def rows(self, number, module, must_stop=lambda: False):
-            if number == 0:
+        def rows(self, first, last, module, must_stop):
+            if first == 0:
                 assert second_done.wait(30)
-            found = plain(self, number, module, must_stop)
-            if number == 1:
+            found = plain(self, first, last, module, must_stop)
+            if first == 2:
                 second_done.set()
             return found
 
@@ -163,15 +164,15 @@ def test_an_exception_in_a_batch_is_raised_and_what_was_done_before_it_stays(dev
     plain = Evaluation.rows
 
     class Broken(Evaluation):
-        def rows(self, number, module, must_stop=lambda: False):
-            if number == 5:
+        def rows(self, first, last, module, must_stop):
+            if first == 20:
                 raise MemoryError("batch 5")
-            return plain(self, number, module, must_stop)
+            return plain(self, first, last, module, must_stop)
 
     results = Results(tmp_path / "r", "plan")
     results.restore()
     with pytest.raises(MemoryError, match="batch 5"):
-        evaluate(Broken(made.model, made.samples, 4), results)
+        compute(Broken(made.model, made.samples, 4), results)
     assert len(results) <= 20
     assert list(results.lines()) == lines_of(made, tmp_path / "whole")[: len(results)]
     if devices == 1:
@@ -179,18 +180,18 @@ def test_an_exception_in_a_batch_is_raised_and_what_was_done_before_it_stays(dev
 
 
 def test_without_time_left_a_batch_of_long_texts_is_given_up_in_its_middle(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("workers.engines.evaluating.LOGITS", 1)  # a window at a time
+    monkeypatch.setattr("workers.engines.foretelling.LOGITS", 1)  # a window at a time
     made = evaluation(tmp_path, DECODER, 8, size=4)
     results = Results(tmp_path / "r", "plan")
     results.restore()
     looks = itertools.count()
     windows = sum(-(-(len(t) - 1) // 6) for t in made.samples.tokens[:4])
-    assert evaluate(made, results, must_stop=lambda: next(looks) == windows + 1) is False
+    assert compute(made, results, must_stop=lambda: next(looks) == windows + 1) is False
     assert len(results) == 4
 
 
 @BOTH
 def test_so_many_logits_at_once_as_there_is_room_for_change_no_row(config, tmp_path: Path, monkeypatch) -> None:
     whole = lines_of(evaluation(tmp_path, config, COUNT, size=16), tmp_path / "whole")
-    monkeypatch.setattr("workers.engines.evaluating.LOGITS", 100)
+    monkeypatch.setattr("workers.engines.foretelling.LOGITS", 100)
     assert lines_of(evaluation(tmp_path, config, COUNT, size=16), tmp_path / "few") == whole

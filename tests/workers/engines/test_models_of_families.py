@@ -127,5 +127,5 @@ def test_a_model_with_nan_or_infinity_is_refused_naming_all_its_tensors(tmp_path
     found = refusal(load, open_model(bad, "digits"), MLP, [CPU])
     assert (found.code, found.details["tensors"]) == ("nonfinite_input", {"0.weight": 1, "2.bias": 2})
     assert found.message == (
-        "digits holds values that are no finite numbers in '0.weight' (1), '2.bias' (2): evaluate a model without them"
+        "digits holds values that are no finite numbers in '0.weight' (1), '2.bias' (2): give a model without them"
     )

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from tests.workers.engines.builders import refusal
 from tests.workers.engines.evaluations import DECODER, MLP, json_lines, labelled, samples_of, texts
-from workers.engines import samples as reading
+from workers.engines import data_files as reading
 
 GOOD = json.dumps({"input": [1, 2.5, -3e2, 0, 4], "label": 2})
 

@@ -17,7 +17,7 @@ from tests.workers.engines.evaluations import DECODER, MLP, family_model, json_l
 from tests.workers.kinds.builders import PARENTS, Job, evaluate_job
 from tests.workers.kinds.test_merge_job import asked_after
 from workers.engines.evaluating import Evaluation
-from workers.kinds import evaluate
+from workers.kinds import by_batches
 from workers.kinds.digits import accuracy, split, train_models, write_models, write_samples
 from workers.protocol import MAX_EVENT_LINE
 
@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 def on_devices(monkeypatch, count: int) -> None:
     """The job has so many devices; the CPU stands in for each."""
-    monkeypatch.setattr(evaluate, "prepare_devices", lambda gpus: ([CPU] * count, f"computing on {count} devices"))
+    monkeypatch.setattr(by_batches, "prepare_devices", lambda gpus: ([CPU] * count, f"computing on {count} devices"))
 
 
 def measured(job: Job) -> dict[str, Any]:
@@ -179,8 +179,8 @@ def test_another_batch_size_changes_no_row_and_no_metric(tmp_path: Path) -> None
 
 
 def test_it_saves_as_it_goes_and_says_so(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(evaluate, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(evaluate, "SAVE_SHARE", 0.0)
+    monkeypatch.setattr(by_batches, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(by_batches, "SAVE_SHARE", 0.0)
     job = evaluate_job(tmp_path)
     assert job.run() == 0
     saved = [(e["step"], e["path"]) for e in job.events if e["type"] == "checkpoint"]
@@ -189,8 +189,8 @@ def test_it_saves_as_it_goes_and_says_so(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_what_was_saved_on_the_way_is_gone_on_from_after_a_kill(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(evaluate, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(evaluate, "SAVE_SHARE", 0.0)
+    monkeypatch.setattr(by_batches, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(by_batches, "SAVE_SHARE", 0.0)
     job = evaluate_job(tmp_path)
     assert job.run() == 0
     capsys.readouterr()
@@ -205,10 +205,10 @@ def broken_at(monkeypatch, number: int, error: BaseException) -> None:
     """The batch of that number raises this."""
     plain = Evaluation.rows
 
-    def rows(self, batch, module, must_stop=lambda: False):
-        if batch == number:
+    def rows(self, first, last, module, must_stop):
+        if first == number * self.batch_size:
             raise error
-        return plain(self, batch, module, must_stop)
+        return plain(self, first, last, module, must_stop)
 
     monkeypatch.setattr(Evaluation, "rows", rows)
 

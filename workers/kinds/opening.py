@@ -1,0 +1,127 @@
+"""Opens what a job reads that runs a model over the rows of a data set, and gathers all that is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from workers.catalog import KINDS, check_params
+from workers.engines.models import Loaded, load
+from workers.engines.refusals import EngineRefusal, Problem
+from workers.engines.sources import Model, open_model
+from workers.kinds.context import JobContext, JobInput
+from workers.model_families import Family
+from workers.param_errors import ParamError
+from workers.rows_params import CONFIG, MAX_CONFIG, MODEL, data_file, family_of, format_faults, tensor_faults
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject(Generic[S]):
+    """What is worked on: the parameters, the model with its family and configuration, and what was read of the rows."""
+
+    params: Mapping[str, Any]
+    family: Family
+    config: Mapping[str, Any]
+    model: Loaded
+    samples: S
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """The file of the data set that is read: where it lies, what messages call it, and the ``field`` of the job that
+    names the data set; the first ``limit`` rows of it, for a model of this family and configuration."""
+
+    path: Path
+    label: str
+    field: str
+    limit: int | None
+    family: Family
+    config: Mapping[str, Any]
+
+
+def open_subject(
+    context: JobContext, devices: Sequence[torch.device], read: Callable[[DataFile, Mapping[str, Any]], S]
+) -> Subject[S]:
+    """All of it, checked; raises one refusal with everything that is wrong, as far as it can be known beside the rest.
+
+    ``read(file, params)`` gives the rows, of parameters that may be wrong themselves.
+    """
+    return _Opening(context).subject(devices, read)
+
+
+class _Opening:
+    def __init__(self, context: JobContext) -> None:
+        self._kind = KINDS[context.kind]
+        self._inputs = context.inputs_by_name
+        self._params, errors = check_params(context.kind, context.params)
+        self._problems = [Problem("config", e.message, {"field": e.field}) for e in errors]
+
+    def subject(
+        self, devices: Sequence[torch.device], read: Callable[[DataFile, Mapping[str, Any]], S]
+    ) -> Subject[S]:  # fmt: skip
+        model = self._inputs[MODEL]
+        source = self._tried(lambda: open_model(model.directory, model.title))
+        family, config = self._family(model)
+        loaded = samples = None
+        if family is not None:
+            fits = self._kind.fits(family, self._params) if self._kind.fits else []
+            wrong = tensor_faults(family, config, model.title, _table(source) if source else None)
+            self._told([*fits, *wrong])
+            if source is not None and not wrong:
+                loaded = self._tried(lambda: load(source, config, devices))
+            file = self._file(self._inputs[self._kind.data], family, config)
+            samples = self._tried(lambda: read(file, self._params)) if file is not None else None
+        if self._problems or family is None or loaded is None or samples is None:
+            raise EngineRefusal.of(self._problems)
+        return Subject(self._params, family, config, loaded, samples)
+
+    def _family(self, model: JobInput) -> tuple[Family | None, Mapping[str, Any]]:
+        if any(str(p.details.get("field", "")).startswith("params.architecture") for p in self._problems):
+            return None, {}
+        family, config, errors = family_of(self._params, _config(model.directory), model.title)
+        self._told(errors)
+        return (None, {}) if errors else (family, config)
+
+    def _file(self, data: JobInput, family: Family, config: Mapping[str, Any]) -> DataFile | None:
+        field = f"params.{self._kind.data}"
+        files = [p.relative_to(data.directory).as_posix() for p in data.directory.rglob("*") if p.is_file()]
+        path, errors = data_file(files, self._params.get("file"), data.title, field)
+        if path is not None:
+            errors += format_faults(path, family.task, data.title, field)
+        self._told(errors)
+        limit = self._params.get("limit")
+        if path is None or errors or (limit is not None and type(limit) is not int):
+            return None
+        label = f"{data.title}: {path}" if data.title != path else path
+        return DataFile(data.directory / path, label, field, limit, family, config)
+
+    def _told(self, errors: Sequence[ParamError]) -> None:
+        self._problems += [Problem(e.code, e.message, {"field": e.field}) for e in errors]
+
+    def _tried(self, work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except EngineRefusal as refusal:
+            self._problems += refusal.problems
+            return None
+
+
+def _config(directory: Path) -> Any:
+    """What the model's ``config.json`` says; None where it has none that can be read."""
+    path = directory / CONFIG
+    try:
+        return json.loads(path.read_text("utf-8")) if path.stat().st_size <= MAX_CONFIG else None
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _table(source: Model) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {name: (spec.dtype.name, spec.shape) for name, spec in source.specs.items()}
