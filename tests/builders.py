@@ -193,6 +193,15 @@ def evaluate_body(model: str, dataset: str, **kw: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def infer_body(model: str, rows: str, **kw: Any) -> dict[str, Any]:
+    """The body of a batch inference on one GPU."""
+    params = {"model": model, "input": rows, **kw.pop("params", {})}
+    return {
+        "kind": "infer", "name": "digits", "project": "alpha", "queue": "inference", "priority": "Normal",
+        "gpu_count": 1, "max_duration": "1h", "params": params, **kw,
+    }  # fmt: skip
+
+
 def merge_body(models: Iterable[str], **kw: Any) -> dict[str, Any]:
     """The body of a SLERP merge on 2 GPUs of one NVLink group."""
     params = {"strategy": "slerp", "t": 0.5, "models": list(models), **kw.pop("params", {})}

@@ -12,6 +12,7 @@ from typing import Any
 
 from workers.command_params import check_command, command_references
 from workers.evaluate_params import DATASET, check_evaluate, evaluate_references, metric_faults
+from workers.infer_params import INPUT, check_infer, generation_faults, infer_references
 from workers.merge_params import check_merge, merge_references
 from workers.model_families import Family
 from workers.param_errors import ParamError as ParamError
@@ -55,6 +56,10 @@ KINDS: dict[str, Kind] = {
     "evaluate": Kind(
         "evaluate", "Evaluate a model", "eval", check_evaluate, evaluate_references, repeatable=True,
         reads={MODEL: "model", DATASET: "dataset"}, fits=metric_faults,
+    ),
+    "infer": Kind(
+        "infer", "Run a model over rows", "inference", check_infer, infer_references, repeatable=True,
+        reads={MODEL: "model", INPUT: "dataset"}, fits=generation_faults,
     ),
     "command": Kind("command", "Run a program", "merge", check_command, command_references, over_nodes=True),
 }  # fmt: skip

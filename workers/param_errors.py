@@ -28,11 +28,12 @@ def nearest(word: str, known: tuple[str, ...] | list[str]) -> str:
 
 def unknown(keys: Iterable[Any], known: list[str], what: str) -> list[ParamError]:
     """A parameter that nothing reads is a mistake, not a wish."""
+    job = f"{'an' if what[0] in 'aeiou' else 'a'} {what} job"
     return [
         ParamError(
             f"params.{str(key)[:80]}",
             "unknown_field",
-            f"a {what} job has no parameter {shown(str(key))}{nearest(str(key), known)}",
+            f"{job} has no parameter {shown(str(key))}{nearest(str(key), known)}",
             known,
         )
         for key in keys

@@ -14,7 +14,8 @@ from scheduling.services.filters import wrong_of_artifacts
 from scheduling.store.queries import artifacts as stored
 from scheduling.store.queries import evaluations
 from scheduling.store.queries.access import Actor
-from workers.evaluate_params import DATASET, METRICS, MODEL, OF_TASK
+from workers.evaluate_params import DATASET, METRICS, OF_TASK
+from workers.rows_params import MODEL
 
 MOST = 5000  # evaluations that are looked at, the newest
 HIGHER = frozenset({"accuracy"})

@@ -9,7 +9,7 @@ PROGRAM = "command"
 # What is published of a program that names nothing: all that it left.
 UNNAMED = "output"
 # What a built-in kind makes: a checkpoint is no such thing.
-MADE = ("model", "eval")
+MADE = ("model", "eval", "output")
 
 
 def output_name(job: Job, name: str, *, alone: bool) -> str:

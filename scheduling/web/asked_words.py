@@ -29,9 +29,18 @@ TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count"
 FIRST = ("queue", "priority", "purpose", "gpu_memory_min", "max_duration")
 OF_MERGE = frozenset({"recipe", "models", "base_model", "strategy", "t", "weights", "normalize", "tokenizer_source"})
 OF_EVALUATE = frozenset({"model", "dataset", "metrics", "batch_size", "architecture"})
+OF_INFER = frozenset({"model", "input", "batch_size", "architecture"})
 OF_COMMAND = frozenset({"argv", "shell", "files", "inputs", "env", "torchrun", "nproc", "limit_notice_s"})
 # What the parameters of a merge say when nobody has asked for anything else.
-UNSAID = {"seed": 0, "lambda": 1, "scale": 1, "rescale": RESCALES[0], "granularity": GRANULARITIES[0]}
+UNSAID = {
+    "seed": 0,
+    "max_bad_rows": 0,
+    "logprobs": False,
+    "lambda": 1,
+    "scale": 1,
+    "rescale": RESCALES[0],
+    "granularity": GRANULARITIES[0],
+}
 
 
 def asked_for(job: Mapping[str, Any], sent: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -60,8 +69,13 @@ def _of_kind(job: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> 
         yield from _merge(params, list(named.values()))
         rest = OF_MERGE
     elif job["kind"] == "evaluate":
-        yield from _evaluate(params, named)
+        wanted = [METRIC_WORDS.get(name, name) for name in params.get("metrics") or ()]
+        metrics = {"word": "Metrics", "value": ", ".join(wanted) or "all of its kind of model"}
+        yield from _over_rows(params, named, ("model", "dataset"), metrics)
         rest = OF_EVALUATE
+    elif job["kind"] == "infer":
+        yield from _over_rows(params, named, ("model", "input"))
+        rest = OF_INFER
     elif job["kind"] == "command":
         yield from _command(params, named)
         rest = OF_COMMAND
@@ -101,12 +115,14 @@ def _merge(params: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> It
         yield {"word": label("tokenizer_source"), "links": [row for row in models if row["as"] == of]}
 
 
-def _evaluate(params: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
-    for name in ("model", "dataset"):
+def _over_rows(
+    params: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]], names: Sequence[str], *own: Row
+) -> Iterator[Row]:
+    """Of a job that runs a model over a data set, which two have these names; ``own``: the rows of its kind alone."""
+    for name in names:
         if name in named:
             yield {"word": label(name), "links": [named[name]]}
-    wanted = [METRIC_WORDS.get(name, name) for name in params.get("metrics") or ()]
-    yield {"word": "Metrics", "value": ", ".join(wanted) or "all of its kind of model"}
+    yield from own
     if params.get("batch_size") != BATCH:
         yield {"word": label("batch_size"), "value": str(params.get("batch_size"))}
     if params.get("architecture") is not None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.http import QueryDict
 
-from scheduling.web import form_fields, kept_lines, where_when
+from scheduling.web import earlier, form_fields, kept_lines, where_when
 from scheduling.web.command_words import LINE, READINGS, SH, as_typed, program_faults, words
-from scheduling.web.form_fields import SHARED, by_right_names, fields_of, placed, rest_of, text_of, with_rest
+from scheduling.web.form_fields import SHARED, fields_of, placed, with_rest
 from scheduling.web.form_words import by_label
 
 KIND = "command"
@@ -65,22 +65,16 @@ def posted(form: QueryDict) -> Values:
     """The form as it was sent."""
     reads = form.get("reads", LINE)
     return Values(
-        {name: form.get(name, "").replace("\r\n", "\n") for name in TEXTS},
-        nvlink_required=form.get("nvlink_required") == "on",
+        **form_fields.posted(form, TEXTS),
         torchrun=form.get("torchrun") == "on",
         reads=reads if reads in READINGS else LINE,
-        rest=form_fields.posted_rest(form),
     )
 
 
 def again(body: Mapping[str, Any]) -> Values:
     """The form filled with an earlier job's body, to send it once more; a refused one may hold anything."""
-    body = by_right_names(body)
-    params = body.get("params")
-    params = params if isinstance(params, Mapping) else {}
-    exactly, covered = where_when.again(body)
-    texts = {name: text_of(body.get(name)) for name in FIELDS} | {name: text_of(params.get(name)) for name in PARAMS}
-    texts |= exactly
+    found = earlier.read(body, FIELDS)
+    params, texts = found.params, {**found.texts, **found.texts_of(PARAMS)}
     by_shell = isinstance(params.get("shell"), str)
     texts["program"] = params["shell"] if by_shell else as_typed(params.get("argv"))
     typed = [name for name in PAIRS if isinstance(params.get(name), Mapping)]
@@ -90,9 +84,8 @@ def again(body: Mapping[str, Any]) -> Values:
         kept = {key: value for key, value in params[name].items() if key not in lines}
         texts[name + kept_lines.MORE] = kept_lines.as_text(kept)
     return Values(
-        texts, nvlink_required=body.get("nvlink_required") is True, torchrun=params.get("torchrun") is True,
-        reads=SH if by_shell else LINE,
-        rest=rest_of(body, (*FIELDS, *covered, "nvlink_required"), (*PARAMS, *typed, "argv", "shell", "torchrun")),
+        texts, nvlink_required=found.nvlink_required, torchrun=params.get("torchrun") is True,
+        reads=SH if by_shell else LINE, rest=found.rest((*PARAMS, *typed, "argv", "shell", "torchrun")),
     )  # fmt: skip
 
 
@@ -130,14 +123,11 @@ def _fault(name: str, message: str) -> dict[str, str]:
 
 def body_of(values: Values) -> dict[str, Any]:
     """The body that ``POST /api/v1/jobs/`` would take. What can't be read is left as typed, for the check to name."""
-    texts = {name: text.strip() for name, text in values.texts.items()}
     program = values.texts.get("program", "")
     params: dict[str, Any] = (
         {"shell": program.strip()} if values.reads == SH else {"argv": words(program, values.reads)}
     )
-    params |= {
-        name: form_fields.whole(texts[name]) if name in WHOLE else texts[name] for name in PARAMS if texts.get(name)
-    }
+    params |= form_fields.params_of(values.texts, PARAMS, WHOLE)
     for name in PAIRS:
         pairs = {key: value for key, given, value in _pairs(values.texts.get(name, "")) if given and key}
         typed = pairs if name == "env" else {key: value.strip() for key, value in pairs.items()}

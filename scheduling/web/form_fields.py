@@ -61,6 +61,22 @@ def rest_of(body: Mapping[str, Any], fields: Collection[str], params: Collection
     return {**rest, **({"params": inner} if inner else {})}
 
 
+def posted(form: QueryDict, names: Iterable[str]) -> dict[str, Any]:
+    """What every form has, as it was sent: the ``texts`` of these names, ``nvlink_required`` and the ``rest``."""
+    return {
+        "texts": {name: form.get(name, "").replace("\r\n", "\n") for name in names},
+        "nvlink_required": form.get("nvlink_required") == "on",
+        "rest": posted_rest(form),
+    }
+
+
+def params_of(texts: Mapping[str, str], names: Iterable[str], wholes: Collection[str] = ()) -> dict[str, Any]:
+    """The parameters that were filled, without the space around them; ``wholes`` are whole numbers, where they can be
+    read."""
+    filled = {name: texts[name].strip() for name in names if texts.get(name, "").strip()}
+    return {name: whole(text) if name in wholes else text for name, text in filled.items()}
+
+
 def posted_rest(form: QueryDict) -> dict[str, Any]:
     """The rest as the form sent it back; nothing when its reader wants it left out or it is none of ours."""
     found = None if form.get("drop_rest") == "on" else loaded(form.get("rest", ""))

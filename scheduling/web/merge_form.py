@@ -8,10 +8,9 @@ from typing import Any
 
 from django.http import QueryDict
 
-from scheduling.core.fields import as_whole
 from scheduling.services import recipes
-from scheduling.web import form_fields, where_when
-from scheduling.web.form_fields import SHARED, by_right_names, fields_of, number, placed, rest_of, text_of, with_rest
+from scheduling.web import earlier, form_fields, where_when
+from scheduling.web.form_fields import SHARED, fields_of, number, placed, text_of, with_rest
 from workers.merge_strategies import STRATEGIES
 
 KIND = "merge"
@@ -111,28 +110,20 @@ def strategies() -> list[dict[str, Any]]:
 def posted(form: QueryDict) -> Values:
     """The form as it was sent."""
     return Values(
-        {name: form.get(name, "") for name in TEXTS},
-        models=tuple(form.getlist("model")),
-        weights=tuple(form.getlist("weight")),
-        nvlink_required=form.get("nvlink_required") == "on",
-        rest=form_fields.posted_rest(form),
+        **form_fields.posted(form, TEXTS), models=tuple(form.getlist("model")), weights=tuple(form.getlist("weight"))
     )
 
 
 def again(body: Mapping[str, Any]) -> Values:
     """The form filled with an earlier job's body, to send it once more; a refused one may hold anything."""
-    body = by_right_names(body)
-    params = body.get("params", {})
-    flat = {**body, **{name: params.get(name) for name in PARAMS}}
-    exactly, covered = where_when.again(body)
-    if as_whole(body.get("node_count")) == 1:  # as every merge
-        covered = (*covered, "node_count")
+    found = earlier.read(body)
+    params = {name: _again(name, found.params.get(name)) for name in PARAMS}
     return Values(
-        {name: _again(name, flat.get(name)) for name in (*SHARED, *PARAMS)} | _recipe_again(flat) | exactly,
-        models=_listed(params.get("models")),
-        weights=_listed(params.get("weights")),
-        nvlink_required=bool(body.get("nvlink_required", False)),
-        rest=rest_of(body, (*SHARED, *covered, "nvlink_required"), (*PARAMS, "models", "weights")),
+        {**found.texts, **params, **_recipe_again(found.params)},
+        models=_listed(found.params.get("models")),
+        weights=_listed(found.params.get("weights")),
+        nvlink_required=found.nvlink_required,
+        rest=found.rest((*PARAMS, "models", "weights")),
     )
 
 

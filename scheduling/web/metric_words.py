@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scheduling.web.wording import amount
-from workers.evaluate_params import METRICS
 
 METRIC_WORDS: Mapping[str, str] = {
     "accuracy": "accuracy",
@@ -14,21 +13,31 @@ METRIC_WORDS: Mapping[str, str] = {
     "perplexity": "perplexity",
     "bits_per_byte": "bits per byte",
 }
-OTHERS: Mapping[str, str] = {"not_finite": "losses that are no numbers"}
+OF_EVALUATE: Mapping[str, str] = {**METRIC_WORDS, "not_finite": "losses that are no numbers"}
+OF_INFER: Mapping[str, str] = {
+    "new_tokens": "new tokens",
+    "bad_rows": "rows that could not be read",
+    "not_finite": "rows without a finite result",
+}
+# The words of a kind in the order in which they are told, and what the steps are.
+OF_KINDS: Mapping[str, tuple[Mapping[str, str], str]] = {
+    "evaluate": (OF_EVALUATE, "sample"),
+    "infer": (OF_INFER, "row"),
+}
 FIRST = 24
 
 
 def rows(newest: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, str]]:
-    """A row each: ``word``, ``value`` and ``when``, the step that it is of. Those of an evaluation come in their own
-    order, any other by name; ``newest`` are ``{name, step, value}``."""
-    known = {**METRIC_WORDS, **OTHERS} if kind == "evaluate" else {}
-    order = {name: place for place, name in enumerate((*METRICS, *OTHERS))} if known else {}
+    """A row each: ``word``, ``value`` and ``when``, the step that it is of. Those of a kind that has words for
+    them come in its own order, any other by name; ``newest`` are ``{name, step, value}``."""
+    known, unit = OF_KINDS.get(kind, ({}, ""))
+    order = {name: place for place, name in enumerate(known)}
     ordered = sorted(newest, key=lambda point: (order.get(point["name"], len(order)), point["name"]))
     return [
         {
             "word": known.get(point["name"], "").capitalize() or point["name"],
-            "value": f"{point['value']:.6g}",
-            "when": f"of {amount(point['step'], 'sample')}" if known else f"at step {point['step']}",
+            "value": f"{point['value']:.6g}" if kind != "infer" else f"{point['value']:,.0f}",
+            "when": f"of {amount(point['step'], unit)}" if unit else f"at step {point['step']}",
         }
         for point in ordered
     ]

@@ -54,7 +54,13 @@ OF_EVALUATE = {
     "limit": "Only the first samples",
     "file": "File of the data set",
 }
-_OF_KINDS = OF_COMMAND | OF_EVALUATE
+OF_INFER = {
+    "input": "Data set",
+    "max_new_tokens": "New tokens",
+    "logprobs": "Log-probabilities",
+    "max_bad_rows": "Bad rows passed over",
+}
+_OF_KINDS = OF_COMMAND | OF_EVALUATE | OF_INFER
 # Inside of a sentence, where a label would be no noun.
 INSIDE = {"replaces": "taking a place"}
 # What a job is to do without, such as one that is to lie on fewer nodes.

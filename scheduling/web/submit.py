@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,7 +20,17 @@ from scheduling.services.jobs import Accepted, KeyConflict
 from scheduling.services.whatif import Planned
 from scheduling.store.queries import known, pages, pool
 from scheduling.store.queries.access import Actor
-from scheduling.web import command_form, evaluate_form, in_place, kept_lines, merge_form, rule_lines, where_when
+from scheduling.web import (
+    command_form,
+    evaluate_form,
+    in_place,
+    infer_form,
+    kept_lines,
+    merge_form,
+    rows_form,
+    rule_lines,
+    where_when,
+)
 from scheduling.web.access import posted, signed_in
 from scheduling.web.command_words import READINGS
 from scheduling.web.form_fields import rest_rows
@@ -29,6 +40,7 @@ from scheduling.web.outlook_words import changed_by, planned
 from scheduling.web.wording import amount, gb, limit
 from workers.catalog import KINDS
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
+from workers.infer_params import MAX_TEMPERATURE, NEW_TOKENS
 from workers.merge_strategies import GRANULARITIES, RESCALES
 from workers.model_layers import MAX_PATTERN
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
@@ -37,14 +49,25 @@ from workers.tokenizer_source import BASE
 
 MAX_KEY = 100
 RECIPE_FILE = "recipe_file"
-FORMS: Mapping[str, ModuleType] = {form.KIND: form for form in (merge_form, evaluate_form, command_form)}
+FORMS: Mapping[str, ModuleType] = {form.KIND: form for form in (merge_form, evaluate_form, infer_form, command_form)}
 ADDRESSES = {
-    merge_form.KIND: "submit", evaluate_form.KIND: "submit-evaluate", command_form.KIND: "submit-command",
+    merge_form.KIND: "submit", evaluate_form.KIND: "submit-evaluate", infer_form.KIND: "submit-infer",
+    command_form.KIND: "submit-command",
 }  # fmt: skip
 # What the button of each form queues.
 QUEUED = {
-    merge_form.KIND: "A merge of these models", evaluate_form.KIND: "The evaluation", command_form.KIND: "The program",
+    merge_form.KIND: "A merge of these models", evaluate_form.KIND: "The evaluation",
+    infer_form.KIND: "The run over these rows", command_form.KIND: "The program",
 }  # fmt: skip
+# What the address of a form may choose.
+CHOSEN = {evaluate_form.KIND: evaluate_form.ARTIFACTS, infer_form.KIND: infer_form.ARTIFACTS}
+# What stands in the file of a data set.
+DATA_WORDS = {
+    evaluate_form.KIND: "input and label for a model that tells classes apart, text for a language model. It is read "
+    "whole before the first sample is computed.",
+    infer_form.KIND: "text for a language model, input for a model that tells classes apart; a label is not read. It "
+    "is read whole before the first row is computed.",
+}
 
 
 @signed_in
@@ -124,8 +147,8 @@ def _first(request: HttpRequest, actor: Actor, kind: str) -> HttpResponse:
     if body is None:
         project = next(iter(actor.projects), "")
         values = form.empty(project=project, preset=request.GET.get("preset", ""))
-        if kind == evaluate_form.KIND:
-            values = evaluate_form.about(values, request.GET)
+        chosen = {name: request.GET[name] for name in CHOSEN.get(kind, ()) if request.GET.get(name)}
+        values = replace(values, texts={**values.texts, **chosen})
         return _form(request, actor, values, kind, in_place.InPlace())
     if body.get("kind") != kind and body.get("kind") in ADDRESSES:
         return redirect(f"{reverse(ADDRESSES[str(body['kind'])])}?{request.GET.urlencode()}")
@@ -165,6 +188,7 @@ def _form(
         "copied": in_place.left_as_it_is(instead, actor),
         "here": ADDRESSES[kind],
         "kind": kind,
+        "forms": [(address, KINDS[of].title, of) for of, address in ADDRESSES.items()],
         "projects": pages.project_names(actor),
         "queues": queues,
         "priorities": priorities,
@@ -211,14 +235,16 @@ def _choices(kind: str, actor: Actor) -> dict[str, object]:
             "recipe_like": merge_form.RECIPE_LIKE,
             "most_pattern": MAX_PATTERN,
         }
-    if kind == evaluate_form.KIND:
+    if kind in (evaluate_form.KIND, infer_form.KIND):
         return {
             "models": pages.models_to_merge(actor),
             "datasets": pages.datasets(actor),
             "metrics": METRIC_WORDS.items(),
             "batch": BATCH,
-            "formats": ", ".join(FORMATS),
-            "architecture_like": evaluate_form.ARCHITECTURE_LIKE,
+            "data_hint": f"One file, {', '.join(FORMATS)}: {DATA_WORDS[kind]}",
+            "architecture_like": rows_form.ARCHITECTURE_LIKE,
+            "new_tokens": NEW_TOKENS,
+            "most_temperature": f"{MAX_TEMPERATURE:g}",
         }
     return {
         "artifacts": pages.artifacts_to_work_on(actor),
@@ -232,7 +258,9 @@ def _choices(kind: str, actor: Actor) -> dict[str, object]:
 def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, str]:
     """What was sent, or asked of an earlier job, and is none of a list's choices: it is shown among them, since a
     browser would put the first in its place."""
-    models = [row[name] for row in context.get("models", ()) for name in ("id", "name")]
+    models, datasets = (
+        [row[name] for row in context.get(listed, ()) for name in ("id", "name")] for listed in ("models", "datasets")
+    )
     lists = {
         "project": context["projects"],
         "queue": [row["name"] for row in context["queues"]],
@@ -246,7 +274,8 @@ def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, 
         "base_model": models,
         "tokenizer_source": [BASE, *models],
         "model": models,
-        "dataset": [row[name] for row in context.get("datasets", ()) for name in ("id", "name")],
+        "dataset": datasets,
+        "input": datasets,
         "preempt_signal": SIGNALS,
         "exit_zero_after_signal": AFTER_SIGNAL,
         "files": [row[name] for row in context.get("artifacts", ()) for name in ("id", "name")],

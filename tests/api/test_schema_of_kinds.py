@@ -18,14 +18,17 @@ from tests.api.calls import world
 from workers.catalog import KINDS, check_params
 from workers.command_params import KNOWN
 from workers.evaluate_params import KNOWN as OF_EVALUATE
+from workers.infer_params import KNOWN as OF_INFER
 from workers.merge_params import MERGE_COMMON
 from workers.merge_strategies import STRATEGIES
 
 RIGHT: dict[str, dict[str, Any]] = {"merge": {"models": ["a", "b"]}, "evaluate": {"model": "a", "dataset": "d"},
+                                    "infer": {"model": "a", "input": "d"},
                                     "command": {"argv": ["python", "train.py"]}}  # fmt: skip
 # What a parameter needs beside it.
 DARE = {"strategy": "dare_linear", "base_model": "c", "density": 0.5}
 WITH: dict[str, dict[str, Any]] = {"nproc": {"torchrun": True}, "rescale": DARE, "lambda": DARE,
+                                   "max_new_tokens": {"logprobs": True},
                                    "granularity": {"strategy": "nuslerp"},
                                    "scale": {"strategy": "passthrough", "models": ["a"]}}  # fmt: skip
 KINDS_AND_NAMES = [(kind, name) for kind, names in PARAMETERS.items() for name in names]
@@ -44,7 +47,8 @@ def faults(kind: str, name: str, value: Any) -> list[str]:
 def test_every_kind_is_described_with_all_its_parameters_and_no_others():
     own = {name for strategy in STRATEGIES.values() for name in strategy.own}
     assert {kind: set(names) for kind, names in PARAMETERS.items()} == {
-        "merge": {*MERGE_COMMON, *own}, "evaluate": set(OF_EVALUATE), "command": set(KNOWN),
+        "merge": {*MERGE_COMMON, *own}, "evaluate": set(OF_EVALUATE), "infer": set(OF_INFER),
+        "command": set(KNOWN),
     }  # fmt: skip
     assert PARAMETERS.keys() == KINDS.keys()
 

@@ -53,6 +53,12 @@ def everything():
     for name, value in (("accuracy", 0.8234), ("not_finite", 2.0)):
         told(judged, "metric", name=name, step=538, value=value)
     b.finished(judged, artifacts=[], now=now())
+    b.submitted(alice, b.infer_body(model, data, name="inferred"), now=now())
+    inferred = started()
+    told(inferred, "progress", step=538, total=538, unit="row", rate=12_034.5)
+    told(inferred, "metric", name="bad_rows", step=538, value=2.0)
+    lines = b.output(inferred, name="inference", kind="output", content=b"{}", now=now())
+    b.finished(inferred, artifacts=[lines], now=now())
     submitted("broken")
     broken = started()
     b.finished(broken, "FAILED", exit_code=1, error="CUDA error: device-side assert", now=now())
@@ -66,7 +72,7 @@ def everything():
     held = submitted("held")
     jobs.hold(held, alice, now())
     refused = jobs.submit({**b.merge_body(models), "gpu_count": 99, "name": "refused"}, alice, now())
-    pages = {"done": done.job, "judged": judged.job, "broken": broken.job, "running": running.job,
-             "waiting": waiting[-1], "held": held, "refused": refused.job_id}  # fmt: skip
+    pages = {"done": done.job, "judged": judged.job, "inferred": inferred.job, "broken": broken.job,
+             "running": running.job, "waiting": waiting[-1], "held": held, "refused": refused.job_id}  # fmt: skip
     change = f"/jobs/new/?from={held}&replaces={held}"
     return {**{k: f"/jobs/{v}/" for k, v in pages.items()}, "artifact": f"/artifacts/{made}/", "change": change}

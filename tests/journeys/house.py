@@ -36,7 +36,7 @@ BUSY_S = 60.0
 ASKING_S = 0.2
 # heartbeat 1.5 s, fence 6.75 s, kill 1.5 s, lease 9 s: fence + kill < lease as in the real ones
 SCALE = "0.15"
-THROTTLES = ("EMEP_MERGE_THROTTLE_S", "EMEP_EVALUATE_THROTTLE_S")
+THROTTLES = ("EMEP_MERGE_THROTTLE_S", "EMEP_EVALUATE_THROTTLE_S", "EMEP_INFER_THROTTLE_S")
 PREPARES = """
 import django
 django.setup()
@@ -135,19 +135,23 @@ class House:
     def merge(self, name: str, **kw: Any) -> dict[str, Any]:
         """The accepted merge of the two demo models on 2 GPUs of one NVLink group."""
         models = [self.demo["models"]["digits-0-4"], self.demo["models"]["digits-5-9"]]
-        body = {"kind": "merge", "name": name, "project": "alpha", "gpu_count": 2, "nvlink_required": True,
-                "max_duration": "30m", "params": {"strategy": "slerp", "t": 0.5, "models": models}, **kw}  # fmt: skip
-        answer = self.client().post("/jobs/", json=body)
-        assert answer.status_code == 201, answer.text
-        truth.acknowledged(self.truth, answer.json()["id"], user="alice")
-        return answer.json()
+        return self._submitted("merge", name, {"strategy": "slerp", "t": 0.5, "models": models}, kw)
 
     def evaluate(self, name: str, **kw: Any) -> dict[str, Any]:
         """The accepted evaluation of a demo model on 2 GPUs of one NVLink group."""
         params = {"model": self.demo["models"]["digits-base"], "dataset": self.demo["datasets"]["digits-test"],
                   "batch_size": 64}  # fmt: skip
-        body = {"kind": "evaluate", "name": name, "project": "alpha", "gpu_count": 2, "nvlink_required": True,
-                "max_duration": "30m", "params": params, **kw}  # fmt: skip
+        return self._submitted("evaluate", name, params, kw)
+
+    def infer(self, name: str, **kw: Any) -> dict[str, Any]:
+        """The accepted run of a demo model over the rows of the demo data set on 2 GPUs of one NVLink group."""
+        params = {"model": self.demo["models"]["digits-base"], "input": self.demo["datasets"]["digits-test"],
+                  "batch_size": 64}  # fmt: skip
+        return self._submitted("infer", name, params, kw)
+
+    def _submitted(self, kind: str, name: str, params: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+        body = {"kind": kind, "name": name, "project": "alpha", "gpu_count": 2, "nvlink_required": True,
+                "max_duration": "30m", "params": params, **more}  # fmt: skip
         answer = self.client().post("/jobs/", json=body)
         assert answer.status_code == 201, answer.text
         truth.acknowledged(self.truth, answer.json()["id"], user="alice")

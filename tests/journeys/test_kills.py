@@ -18,7 +18,7 @@ def up(tmp_path_factory):
         yield made
 
 
-@pytest.fixture(scope="module", params=[House.merge, House.evaluate], ids=["merge", "evaluate"])
+@pytest.fixture(scope="module", params=[House.merge, House.evaluate, House.infer], ids=["merge", "evaluate", "infer"])
 def submit(request):
     """How a job of the kind is submitted."""
     return request.param

@@ -17,11 +17,11 @@ def up(tmp_path_factory):
         yield made
 
 
-def fill(up: House, submit) -> list[str]:
-    """Low jobs of a kind on every GPU of the pool, all in the middle of their work; their ids."""
+def fill(up: House, submit, priority: str) -> list[str]:
+    """Jobs of a kind and this priority on every GPU of the pool, all in the middle of their work; their ids."""
     nodes = up.client("admin").get("/pool/").json()["nodes"]
     gpus = sum(len(node["gpus"]) for node in nodes)
-    jobs = [submit(up, f"low-{place}", priority="Low", gpu_count=4)["id"] for place in range(gpus // 4)]
+    jobs = [submit(up, f"low-{place}", priority=priority, gpu_count=4)["id"] for place in range(gpus // 4)]
     for job in jobs:
         up.in_the_middle(job)
     return jobs
@@ -42,9 +42,13 @@ def events(up: House, job: str) -> list[dict]:
     return found if isinstance(found, list) else found["results"]
 
 
-@pytest.mark.parametrize("submit", [House.merge, House.evaluate], ids=["merge", "evaluate"])
-def test_on_a_full_pool_one_low_job_saves_and_leaves_for_a_critical_one_and_loses_nothing(up, submit):
-    jobs = fill(up, submit)
+@pytest.mark.parametrize(
+    ("submit", "lowest"),
+    [(House.merge, "Low"), (House.evaluate, "Low"), (House.infer, "Normal")],
+    ids=["merge", "evaluate", "infer"],
+)
+def test_on_a_full_pool_one_low_job_saves_and_leaves_for_a_critical_one_and_loses_nothing(up, submit, lowest):
+    jobs = fill(up, submit, lowest)
     gate = critical(up)
     until(lambda: up.job(gate)["state"] in ("RUNNING", *ENDED), "the Critical job runs")
     evicted = [job for job in jobs if up.job(job)["preempt_count"]]

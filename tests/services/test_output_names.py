@@ -50,3 +50,11 @@ def test_so_are_the_results_of_an_evaluation():
         return b.evaluate_body(model, b.dataset(lab.who["alice"], "tests"), name="train")
 
     assert outputs("evaluation", kind="eval", body=body) == [("train", "train")]
+
+
+def test_so_is_what_a_model_made_of_rows():
+    def body(lab):
+        model = b.mlp(lab.who["alice"], "net", sizes=(4, 3))
+        return b.infer_body(model, b.dataset(lab.who["alice"], "tests"), name="train")
+
+    assert outputs("inference", kind="output", body=body) == [("train", "train")]

@@ -131,6 +131,21 @@ def test_a_rarer_wish_has_its_row_too(lab, asked, word, told):
     assert rows(b.submitted(lab.who["alice"], body))[word] == told
 
 
+def test_a_batch_inference_tells_its_model_its_rows_and_what_is_not_so_by_itself(lab):
+    files = {"net.pth": b"", "config.json": b'{"model_type": "decoder", "num_layers": 1, "width": 4, "heads": 1, '
+             b'"context": 8}'}  # fmt: skip
+    model, data = b.artifact(lab.who["alice"], "writer", files), b.dataset(lab.who["alice"], "tests")
+    body = {"kind": "infer", "gpu_count": 1, "params": {"model": model, "input": data}}
+    plain = {"Model": "writer", "Data set": "tests", "GPUs": "1"}
+    assert rows(b.submitted(lab.who["alice"], body)) == plain
+    body["params"] |= {"max_new_tokens": 8, "temperature": 0.5, "seed": 3, "logprobs": True, "max_bad_rows": 2,
+                       "batch_size": 8, "limit": 5}  # fmt: skip
+    assert rows(b.submitted(lab.who["alice"], body)) == {
+        **plain, "New tokens": "8", "Temperature": "0.5", "Seed": "3", "Log-probabilities": "yes",
+        "Bad rows passed over": "2", "Samples at a time": "8", "Only the first samples": "5",
+    }  # fmt: skip
+
+
 def test_that_a_job_is_never_preempted_is_told(lab):
     body = {"kind": "command", "project": "alpha", "gpu_count": 1, "preemptible": False, "params": {"argv": ["x"]}}
     assert rows(b.submitted(lab.who["admin"], body))["Preemptible"] == "no"

@@ -42,6 +42,20 @@ def test_an_evaluations_metrics_are_told_in_their_order_with_the_number_of_sampl
     ]  # fmt: skip
 
 
+def test_what_came_of_rows_is_told_in_its_order_with_their_number():
+    lab = b.lab()
+    model, data = b.mlp(lab.who["alice"], "net", sizes=(4, 3)), b.dataset(lab.who["alice"], "tests")
+    job = b.submitted(lab.who["alice"], b.infer_body(model, data))
+    b.ticked()
+    attempt = str(Attempt.objects.get(job_id=job).pk)
+    for name, value in (("not_finite", 2.0), ("bad_rows", 1.0), ("new_tokens", 17_216_000.0)):
+        point(attempt, name, 538_000, value)
+    assert told(job) == [
+        "New tokens: 17,216,000 of 538,000 rows", "Rows that could not be read: 1 of 538,000 rows",
+        "Rows without a finite result: 2 of 538,000 rows",
+    ]  # fmt: skip
+
+
 def test_of_a_program_each_series_newest_value_is_told_with_its_step():
     _, run = b.busy_lab()
     for step, value in ((10, 0.5), (20, 0.25), (15, 9.0)):

@@ -1,4 +1,4 @@
-"""Which of several is told: the likeliest one. It does not hang on the last bits, which the rows beside it change."""
+"""Which of several is told, the likeliest or a drawn one: it does not hang on last bits, which other rows change."""
 
 from __future__ import annotations
 
@@ -17,3 +17,13 @@ def likeliest(logits: torch.Tensor) -> list[int | None]:
     least = torch.where(top.isfinite(), top - LEVEL * top.abs().clamp(min=1.0), top)
     places = torch.where(logits >= least, torch.arange(choices, device=logits.device), choices).min(1).values
     return [place if place < choices else None for place in places.tolist()]
+
+
+def drawn(logits: torch.Tensor, temperature: float, uniforms: torch.Tensor) -> list[int]:
+    """Of each row of finite ``logits`` (rows, choices; float64, on the CPU) a place drawn by its own number of
+    ``uniforms`` (from 0 on, below 1), as likely as exp(logit / ``temperature``), which is above 0."""
+    shares = ((logits - logits.max(1, keepdim=True).values) / temperature).exp()
+    sums = shares.cumsum(1)
+    found = (sums <= (uniforms * sums[:, -1])[:, None]).sum(1)
+    last = logits.shape[1] - 1 - (shares.flip(1) > 0).to(torch.int8).argmax(1)
+    return torch.minimum(found, last).tolist()

@@ -288,3 +288,11 @@ def encoder(config: Mapping[str, Any]) -> Callable[[str], Sequence[int]]:
         return lambda text: list(text.encode())
     places = {character: place for place, character in enumerate(config["characters"])}
     return lambda text: [places[character] for character in text]
+
+
+def decoder(config: Mapping[str, Any]) -> Callable[[Sequence[int]], bytes]:
+    """What makes text, as UTF-8, of tokens: the other way round than :func:`encoder`."""
+    if "characters" not in config:
+        return bytes
+    characters = config["characters"]
+    return lambda tokens: "".join(characters[token] for token in tokens).encode()

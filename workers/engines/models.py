@@ -30,6 +30,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
+        self.config = config
         words, width = FAMILIES["decoder"].shapes(config)["embed.weight"]
         self.embed, self.pos_embed = nn.Embedding(words, width), nn.Embedding(config["context"], width)
         self.layers = nn.ModuleList(_Layer(width, config["heads"]) for _ in range(config["num_layers"]))
@@ -38,11 +39,71 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """The logits of what follows each token."""
-        x = self.embed(tokens) + self.pos_embed.weight[: tokens.shape[1]]
-        for layer in self.layers:
-            x = layer(x)
+        return self._told(self._read(tokens, lambda layer: _causal))
+
+    def begin(self, tokens: torch.Tensor, lengths: torch.Tensor, memory: Memory, rows: torch.Tensor) -> torch.Tensor:
+        """The logits (rows, words) of what follows the first ``lengths`` of each row's tokens, which the memory has in
+        its ``rows`` afterwards."""
+        x = self._read(tokens, lambda layer: memory.filling(layer, rows))
+        return self._told(x[torch.arange(len(lengths), device=x.device), lengths - 1])
+
+    def follow(self, tokens: torch.Tensor, places: torch.Tensor, memory: Memory, rows: torch.Tensor) -> torch.Tensor:
+        """The logits (rows, words) of what follows one more token of each row, at its place, behind what the memory's
+        ``rows`` have of it."""
+        x = (self.embed(tokens) + self.pos_embed.weight[places])[:, None]
+        return self._told(self._through(x, lambda layer: memory.following(layer, rows, places))[:, 0])
+
+    def _read(self, tokens: torch.Tensor, attend: Callable[[int], Attend]) -> torch.Tensor:
+        return self._through(self.embed(tokens) + self.pos_embed.weight[: tokens.shape[1]], attend)
+
+    def _through(self, x: torch.Tensor, attend: Callable[[int], Attend]) -> torch.Tensor:
+        for number, layer in enumerate(self.layers):
+            x = layer(x, attend(number))
+        return x
+
+    def _told(self, x: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.head(self.norm(x))
         return logits
+
+
+Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+class Memory:
+    """What a decoder of ``config`` has read of so many rows, at most ``places`` tokens of each: the keys and values of
+    every layer. Each token that follows then costs its own computing and not that of all before it."""
+
+    def __init__(self, config: Mapping[str, Any], rows: int, places: int, device: torch.device) -> None:
+        heads = config["heads"]
+        shape = (config["num_layers"], rows, heads, places, config["width"] // heads)
+        self._keys, self._values = (torch.zeros(shape, dtype=torch.float64, device=device) for _ in range(2))
+
+    def filling(self, layer: int, rows: torch.Tensor) -> Attend:
+        """Attention in which each token looks at those before it, and which is kept for these rows."""
+
+        def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            self._keys[layer][rows, :, : k.shape[2]] = k
+            self._values[layer][rows, :, : v.shape[2]] = v
+            return _causal(q, k, v)
+
+        return attend
+
+    def following(self, layer: int, rows: torch.Tensor, places: torch.Tensor) -> Attend:
+        """Attention of one token of each of these rows, which is kept at its place, to those before it."""
+        seen = int(places.max()) + 1
+        mask = torch.arange(seen, device=places.device) <= places[:, None]
+
+        def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            self._keys[layer][rows, :, places] = k[:, :, 0]
+            self._values[layer][rows, :, places] = v[:, :, 0]
+            keys, values = (kept[layer][rows, :, :seen] for kept in (self._keys, self._values))
+            return functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask[:, None, None])
+
+        return attend
 
 
 class _Layer(nn.Module):
@@ -53,9 +114,9 @@ class _Layer(nn.Module):
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, attend: Attend) -> torch.Tensor:
         q, k, v = (self._by_head(part) for part in self.qkv(self.norm1(x)).chunk(3, dim=-1))
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed = attend(q, k, v)
         x = x + self.proj(mixed.transpose(1, 2).flatten(2))
         return x + self.down(functional.gelu(self.up(self.norm2(x))))
 

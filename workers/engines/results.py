@@ -14,6 +14,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -118,16 +119,31 @@ class Results:
 
         Raises ``wrong_results`` where the rows are not the samples 0, 1, 2 and so on, each once.
         """
+        return self._written(path, self._checked())
+
+    def publish_parts(self, directory: Path, rows: int) -> Iterator[tuple[Path, Iterator[dict[str, Any]]]]:
+        """The files ``part-00000.jsonl`` and so on in ``directory``, so many rows each but for the last, in order: each
+        one with its rows, which are written while they are taken, as by :meth:`publish`. All must be taken."""
+        lines = self._checked()
+        for number in range(-(-len(self) // rows)):
+            path = directory / f"part-{number:05}.jsonl"
+            yield path, self._written(path, islice(lines, rows))
+
+    def _checked(self) -> Iterator[tuple[dict[str, Any], bytes]]:
+        for expected, line in enumerate(self.lines()):
+            row = json.loads(line)
+            if row["index"] != expected:
+                raise EngineRefusal(
+                    "wrong_results",
+                    f"the results have sample {row['index']} where {expected} was due: run the job again",
+                    {"index": row["index"], "expected": expected},
+                )
+            yield row, line
+
+    def _written(self, path: Path, lines: Iterable[tuple[dict[str, Any], bytes]]) -> Iterator[dict[str, Any]]:
         beside = path.with_name(f".{path.name}.tmp")
         with named_when_full(path, self.unsaved_bytes), beside.open("wb") as file:
-            for expected, line in enumerate(self.lines()):
-                row = json.loads(line)
-                if row["index"] != expected:
-                    raise EngineRefusal(
-                        "wrong_results",
-                        f"the results have sample {row['index']} where {expected} was due: run the job again",
-                        {"index": row["index"], "expected": expected},
-                    )
+            for row, line in lines:
                 file.write(line)
                 yield row
             file.flush()

@@ -17,6 +17,7 @@ from workers.command_params import (
     SIGNALS,
 )
 from workers.evaluate_params import METRICS, OF_TASK
+from workers.infer_params import MAX_NEW_TOKENS, MAX_SEED, MAX_TEMPERATURE, NEW_TOKENS
 from workers.merge_mismatch import WORDS as ON_MISMATCH
 from workers.merge_params import MIN_SHARD_BYTES
 from workers.merge_settings import MAX_FILTER, MAX_FILTERS, MAX_POINTS
@@ -81,6 +82,21 @@ def _of(parameter: str) -> str:
 
 
 _ARTIFACT = "id or name of an artifact of the project"
+# Of every kind that runs a model over the rows of a data set.
+_ROWS: Mapping[str, Schema] = {
+    "batch_size": _whole("Samples at a time.", 1, MAX_BATCH, default=BATCH),
+    "limit": _whole("Only the first so many samples.", 1, MAX_SAMPLES),
+    "file": _text(f"Which file of the data set is read, where it has several that end in {', '.join(FORMATS)}.",
+                  maxLength=MAX_FILE),
+    "architecture": {
+        "type": "object", "required": [NAMES_IT],
+        "properties": {NAMES_IT: {"type": "string", "enum": list(FAMILIES)},
+                       **{name: {} for family in FAMILIES.values() for name in family.fields}},
+        "additionalProperties": False,
+        "description": "What the model is, where its config.json does not say so: " + "; ".join(
+            f"{f.name}, {f.title} ({', '.join(f.fields)})" for f in FAMILIES.values()) + ".",
+    },
+}  # fmt: skip
 PARAMETERS: Mapping[str, dict[str, Schema]] = {
     "merge": {
         "strategy": _text(
@@ -158,18 +174,24 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
                 f"{', '.join(f.name for f in FAMILIES.values() if f.task == task)}: {', '.join(names)}"
                 for task, names in OF_TASK.items()) + ".",
         },
-        "batch_size": _whole("Samples at a time.", 1, MAX_BATCH, default=BATCH),
-        "limit": _whole("Only the first so many samples.", 1, MAX_SAMPLES),
-        "file": _text(f"Which file of the data set is read, where it has several that end in {', '.join(FORMATS)}.",
-                      maxLength=MAX_FILE),
-        "architecture": {
-            "type": "object", "required": [NAMES_IT],
-            "properties": {NAMES_IT: {"type": "string", "enum": list(FAMILIES)},
-                           **{name: {} for family in FAMILIES.values() for name in family.fields}},
-            "additionalProperties": False,
-            "description": "What the model is, where its config.json does not say so: " + "; ".join(
-                f"{f.name}, {f.title} ({', '.join(f.fields)})" for f in FAMILIES.values()) + ".",
+        **_ROWS,
+    },
+    "infer": {
+        "model": _text(f"{_ARTIFACT}, a model."),
+        "input": _text(f"{_ARTIFACT}, a dataset. docs/inference.md tells what its file holds."),
+        "max_new_tokens": _whole("Of a language model: how many tokens follow each text; with 0 only logprobs are "
+                                 "told.", 0, MAX_NEW_TOKENS, default=NEW_TOKENS),
+        "temperature": {
+            "type": "number", "minimum": 0, "maximum": MAX_TEMPERATURE, "default": 0,
+            "description": "Of a language model: 0 always takes the likeliest token; above, one is drawn as likely as "
+            "exp(logit / temperature).",
         },
+        "seed": _whole("Of what is drawn, which depends on it, the row and the place alone.", 0, MAX_SEED, default=0),
+        "logprobs": _switch("Of a language model: how likely it finds each token of the text and of what follows.",
+                            default=False),
+        "max_bad_rows": _whole("So many rows that can't be read are passed over and say why; more are refused.", 0,
+                               MAX_SAMPLES, default=0),
+        **_ROWS,
     },
     "command": {
         "argv": {
@@ -205,7 +227,9 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         ),
     },
 }  # fmt: skip
-NEEDED: Mapping[str, list[str]] = {"merge": [], "evaluate": ["model", "dataset"], "command": []}
+NEEDED: Mapping[str, list[str]] = {
+    "merge": [], "evaluate": ["model", "dataset"], "infer": ["model", "input"], "command": [],
+}  # fmt: skip
 
 KIND: Schema = {
     "type": "string", "enum": list(KINDS),
@@ -261,6 +285,10 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
         "kind": "evaluate", "project": "alpha", "gpu_count": 1, "max_duration": "30m",
         "params": {"model": "digits-5-9", "dataset": "digits-test", "limit": 100, "file": "test.jsonl",
                    "architecture": {"model_type": "mlp", "layer_sizes": [64, 256, 128, 64, 10]}},
+    },
+    "What a model makes of each row": {
+        "kind": "infer", "project": "alpha", "gpu_count": 1, "max_duration": "1h",
+        "params": {"model": "digits-0-4", "input": "digits-test", "batch_size": 64, "max_bad_rows": 10},
     },
     "A script on one GPU": {
         "kind": "command", "name": "train", "project": "alpha", "gpu_count": 1, "gpu_memory_min": "40GB",

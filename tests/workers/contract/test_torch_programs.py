@@ -94,6 +94,14 @@ def _evaluation(at: House, tmp_path: Path, **launch: Any) -> str:
     return at.grant(params, kind="evaluate", inputs=inputs, **launch)
 
 
+def _inference(at: House, tmp_path: Path, **launch: Any) -> str:
+    """What a small language model draws behind 30 texts, in eight batches."""
+    json_lines(tmp_path / "input" / "rows.jsonl", texts(30))
+    inputs = [_input(at, "model", family_model(tmp_path / "model", DECODER)), _input(at, "input", tmp_path / "input")]
+    params = {"model": "art-model", "input": "art-input", "batch_size": 4, "max_new_tokens": 9, "temperature": 5}
+    return at.grant(params, kind="infer", inputs=inputs, **launch)
+
+
 def _input(at: House, name: str, source: Path) -> dict[str, Any]:
     """The directory as an artifact that the node may fetch, under this name."""
     files = []
@@ -104,12 +112,12 @@ def _input(at: House, name: str, source: Path) -> dict[str, Any]:
     return {"artifact": f"art-{name}", "as": name, "name": name, "files": files}
 
 
-@pytest.mark.parametrize("start", [_merge, _evaluation], ids=["merge", "evaluate"])
+@pytest.mark.parametrize("start", [_merge, _evaluation, _inference], ids=["merge", "evaluate", "infer"])
 def test_a_job_that_is_preempted_and_resumed_writes_the_undisturbed_bytes(
     start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EMEP_MERGE_THROTTLE_S", "0.2")
-    monkeypatch.setenv("EMEP_EVALUATE_THROTTLE_S", "0.2")
+    for kind in ("MERGE", "EVALUATE", "INFER"):
+        monkeypatch.setenv(f"EMEP_{kind}_THROTTLE_S", "0.2")
     with house(tmp_path, PATIENT) as at:
         undisturbed, disturbed = (start(at, tmp_path) for _ in range(2))
         at.progressed(disturbed)

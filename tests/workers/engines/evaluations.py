@@ -1,4 +1,4 @@
-"""Models, data sets and evaluations for the tests of kind evaluate."""
+"""Models, data sets and what is made of them for the tests of kinds evaluate and infer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import torch
 
 from tests.workers.engines.builders import model
 from workers.engines.evaluating import Evaluation
-from workers.engines.in_batches import compute
+from workers.engines.given import Numbers, Prompts, read_given
+from workers.engines.in_batches import Batched, compute
+from workers.engines.inferring import Inference
 from workers.engines.models import load
 from workers.engines.results import Results
 from workers.engines.samples import Rows, Texts, read_samples
 from workers.engines.sources import open_model
+from workers.infer_params import Generation
 from workers.model_families import FAMILIES
 
 MLP = {"model_type": "mlp", "layer_sizes": [5, 7, 3], "activation": "relu"}
@@ -74,8 +77,25 @@ def evaluation(tmp: Path, config: Mapping[str, Any], count: int, *, size: int = 
     return Evaluation(load(open_model(source, "m"), config, [CPU] * devices), samples, size)
 
 
-def lines_of(made: Evaluation, directory: Path, **how: Callable[[], Any]) -> list[bytes]:
-    """Every row of the evaluation as it is written, after one run without a stop."""
+def inference(
+    tmp: Path, config: Mapping[str, Any], count: int, *, size: int = 4, devices: int = 1, **ask: Any
+) -> Inference:
+    """A random model of the architecture over so many random rows; ``ask`` changes what a language model is asked."""
+    rows = labelled(count) if config["model_type"] == "mlp" else texts(count)
+    source = family_model(tmp / "model", config)
+    given = given_of(json_lines(tmp / "data.jsonl", rows), config)
+    asked = Generation(**{"tokens": 9, "temperature": 5.0, "seed": 3, "logprobs": True, **ask})
+    return Inference(load(open_model(source, "m"), config, [CPU] * devices), given, asked, size)
+
+
+def given_of(path: Path, config: Mapping[str, Any], limit: int | None = None, spared: int = 0) -> Numbers | Prompts:
+    """The rows in the file."""
+    task = FAMILIES[config["model_type"]].task
+    return read_given(path, config, task, limit=limit, spared=spared, label=path.name, field="params.input")
+
+
+def lines_of(made: Batched, directory: Path, **how: Callable[[], Any]) -> list[bytes]:
+    """Every row of the work as it is written, after one run without a stop."""
     results = Results(directory, "plan")
     results.restore()
     assert compute(made, results, **how)

@@ -133,3 +133,23 @@ def test_a_sample_that_is_missing_or_double_is_an_error_and_leaves_no_file(indic
 def test_nan_is_no_row(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         Results(tmp_path, "p").append([{"index": 0, "nll": float("nan")}])
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(8, [3, 3, 2]), (9, [3, 3, 3]), (2, [2]), (3, [3]), (0, [])])
+def test_published_in_parts_it_is_every_row_in_its_order(count: int, sizes: list[int], tmp_path: Path) -> None:
+    made = grown(tmp_path / "steps", *([min(count, 5)] if count else []))
+    made.append(rows(len(made), count))
+    found = [(path.name, list(each)) for path, each in made.publish_parts(tmp_path, 3)]
+    assert [name for name, _ in found] == [f"part-0000{n}.jsonl" for n in range(len(sizes))]
+    assert [len(each) for _, each in found] == sizes
+    assert [row for _, each in found for row in each] == rows(0, count)
+    assert b"".join((tmp_path / name).read_bytes() for name, _ in found) == b"".join(made.lines())
+
+
+def test_a_part_with_a_row_that_is_not_due_is_an_error_and_no_file(tmp_path: Path) -> None:
+    made = Results(tmp_path / "steps", "p")
+    made.append([*rows(0, 3), *rows(4, 6)])
+    (first, one), (second, two) = made.publish_parts(tmp_path, 3)
+    assert (list(one), first.exists()) == (rows(0, 3), True)
+    assert refusal(lambda: list(two)).code == "wrong_results"
+    assert not second.exists()

@@ -13,11 +13,11 @@ from typing import Any
 from tests.workers.engines.builders import random_model, sha256
 from tests.workers.engines.evaluations import MLP, family_model, json_lines, labelled, texts
 from workers.emep_job import StopRequest
-from workers.kinds import evaluate, merge
+from workers.kinds import evaluate, infer, merge
 from workers.kinds.context import JobContext, read_context
 
 ROOT = Path(__file__).parents[3]
-PROGRAMS = {"merge": merge, "evaluate": evaluate}
+PROGRAMS = {"merge": merge, "evaluate": evaluate, "infer": infer}
 PARENTS = ["sha256:" + c * 64 for c in "ab"]
 BASE = "sha256:" + "c" * 64
 
@@ -45,6 +45,10 @@ class Job:
     @property
     def evaluated(self) -> Path:
         return Path(self.environ["EMEP_OUTPUT_DIR"]) / "evaluation"
+
+    @property
+    def inferred(self) -> Path:
+        return Path(self.environ["EMEP_OUTPUT_DIR"]) / "inference"
 
     @property
     def made(self) -> dict[str, str]:
@@ -109,6 +113,22 @@ def evaluate_job(
     named = dict(zip(("model", "dataset"), PARENTS, strict=True))
     asked = {"model": "net", "dataset": "tests", "batch_size": 4, **(params or {})}
     return written(directory, "evaluate", asked, named, **environ)
+
+
+def infer_job(
+    directory: Path, params: dict[str, Any] | None = None, config: dict[str, Any] = MLP, count: int = 10, **environ: str
+) -> Job:
+    """A random model of the architecture over so many random rows, four at a time; ``params`` change that. A language
+    model draws nine tokens that follow each."""
+    inputs = directory / "inputs"
+    family_model(inputs / "model", config)
+    plain = config["model_type"] == "mlp"
+    rows = [{"input": row["input"]} for row in labelled(count)] if plain else texts(count)
+    json_lines(inputs / "input" / "rows.jsonl", rows)
+    named = dict(zip(("model", "input"), PARENTS, strict=True))
+    drawn = {} if plain else {"max_new_tokens": 9, "temperature": 0.8, "seed": 5}
+    asked = {"model": "net", "input": "rows", "batch_size": 4, **drawn, **(params or {})}
+    return written(directory, "infer", asked, named, **environ)
 
 
 def written(directory: Path, kind: str, params: dict[str, Any], named: dict[str, str], **environ: str) -> Job:
