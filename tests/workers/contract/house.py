@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,15 @@ class House:
         document = {"grace_s": 60.0, "remaining_s": 300.0, **launch}
         self.server.grant(launch_of(name, argv=None, kind=kind, params=params, **document))
         return name
+
+    def input_of(self, name: str, source: Path) -> dict[str, Any]:
+        """The directory as an artifact that the node may fetch, under this name."""
+        files = []
+        for path in sorted(p for p in source.rglob("*") if p.is_file()):
+            content, below = path.read_bytes(), path.relative_to(source).as_posix()
+            self.server.inputs[(f"art-{name}", below)] = content
+            files.append({"path": below, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
+        return {"artifact": f"art-{name}", "as": name, "name": name, "files": files}
 
     def progressed(self, attempt: str, steps: int = 1) -> None:
         """The server has heard of at least so many steps."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import runpy
 import sys
@@ -80,7 +79,7 @@ def test_two_agents_start_their_parts_together_and_the_ranks_add_up_over_gloo(tm
 
 def _merge(at: House, tmp_path: Path, **launch: Any) -> str:
     """A merge of two small models, by the launch document the server would send."""
-    inputs = [_input(at, f"model-{i}", random_model(tmp_path / f"model-{i}", i)) for i in range(2)]
+    inputs = [at.input_of(f"model-{i}", random_model(tmp_path / f"model-{i}", i)) for i in range(2)]
     params = {"strategy": "slerp", "models": ["art-model-0", "art-model-1"], "t": 0.3, "seed": 7}
     return at.grant(params, kind="merge", inputs=inputs, **launch)
 
@@ -88,8 +87,8 @@ def _merge(at: House, tmp_path: Path, **launch: Any) -> str:
 def _evaluation(at: House, tmp_path: Path, **launch: Any) -> str:
     """An evaluation of a small language model in eight batches."""
     json_lines(tmp_path / "dataset" / "test.jsonl", texts(30))
-    inputs = [_input(at, "model", family_model(tmp_path / "model", DECODER)),
-              _input(at, "dataset", tmp_path / "dataset")]  # fmt: skip
+    inputs = [at.input_of("model", family_model(tmp_path / "model", DECODER)),
+              at.input_of("dataset", tmp_path / "dataset")]  # fmt: skip
     params = {"model": "art-model", "dataset": "art-dataset", "batch_size": 4}
     return at.grant(params, kind="evaluate", inputs=inputs, **launch)
 
@@ -97,19 +96,9 @@ def _evaluation(at: House, tmp_path: Path, **launch: Any) -> str:
 def _inference(at: House, tmp_path: Path, **launch: Any) -> str:
     """What a small language model draws behind 30 texts, in eight batches."""
     json_lines(tmp_path / "input" / "rows.jsonl", texts(30))
-    inputs = [_input(at, "model", family_model(tmp_path / "model", DECODER)), _input(at, "input", tmp_path / "input")]
+    inputs = [at.input_of("model", family_model(tmp_path / "model", DECODER)), at.input_of("input", tmp_path / "input")]
     params = {"model": "art-model", "input": "art-input", "batch_size": 4, "max_new_tokens": 9, "temperature": 5}
     return at.grant(params, kind="infer", inputs=inputs, **launch)
-
-
-def _input(at: House, name: str, source: Path) -> dict[str, Any]:
-    """The directory as an artifact that the node may fetch, under this name."""
-    files = []
-    for path in sorted(p for p in source.rglob("*") if p.is_file()):
-        content, below = path.read_bytes(), path.relative_to(source).as_posix()
-        at.server.inputs[(f"art-{name}", below)] = content
-        files.append({"path": below, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
-    return {"artifact": f"art-{name}", "as": name, "name": name, "files": files}
 
 
 @pytest.mark.parametrize("start", [_merge, _evaluation, _inference], ids=["merge", "evaluate", "infer"])
