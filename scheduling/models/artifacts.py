@@ -21,6 +21,7 @@ class Artifact(models.Model):
     files = models.JSONField()
     meta = models.JSONField(default=dict)
     tensors = models.JSONField(null=True, help_text="{name: [dtype, [shape]]} of a model's safetensors")
+    unsafe = models.JSONField(default=dict, help_text="{path: format} of files that can run code when they are loaded")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="artifacts")
     job = models.ForeignKey("Job", null=True, on_delete=models.SET_NULL, related_name="made")
     created_at = models.DateTimeField()

@@ -131,6 +131,40 @@ def append(upload: UUID, number: int, offset: int, chunks: Iterator[bytes], limi
         raise
 
 
+def linked(upload: UUID, number: int, source: Path) -> Path:
+    """The file of the upload is ``source`` itself under a second name; OSError when the file system can't do that."""
+    path = part(upload, number)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.hardlink_to(source)
+    return path
+
+
+@contextlib.contextmanager
+def alone_with(upload: UUID) -> Iterator[bool]:
+    """Whether no other process has entered this for the upload; none can meanwhile."""
+    folder = part(upload, 0).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def room() -> int:
+    """So many bytes can be stored before the directory's file system counts as full; below zero when it does."""
+    return shutil.disk_usage(made()).free - LEAST_FREE
+
+
+def made() -> Path:
+    """The artifact directory, which is there."""
+    settings.ARTIFACT_DIR.mkdir(parents=True, exist_ok=True)
+    return Path(settings.ARTIFACT_DIR)
+
+
 def digest(path: Path) -> str:
     """The sha256 of the file in hex, streamed."""
     with path.open("rb") as file:

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from scheduling.core.fields import shown
 from scheduling.services import artifact_files as bytes_on_disk
-from scheduling.services import quota
+from scheduling.services import quota, unsafe_files
 from scheduling.store import artifact_rows as rows
 from scheduling.store.commit.parts import live_part
 from scheduling.store.queries import artifacts as queries
@@ -68,7 +68,7 @@ def begin(owner: Owner, message: Mapping[str, Any], now: datetime) -> dict[str, 
         if message.get("project") is None:
             return Refusal(422, "required", "project is missing: name the project the artifact belongs to", "project")
         project = message["project"]
-        if not isinstance(project, str) or not owner.actor.sees(project):
+        if not isinstance(project, str) or not owner.actor.sees(project) or not queries.is_project(project):
             return Refusal(422, "unknown_project", f"there is no project {shown(project)} among yours", "project")
         if (over := quota.over(project, total)) is not None:
             return Refusal(413, over["code"], over["message"], over["field"], {"limit": over["limit"]})
@@ -226,6 +226,7 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
     """The artifact of these files, whose bytes have come or are here already."""
     known, sizes = _known(upload, files), bytes_on_disk.part_sizes(upload.pk)
     tensors: dict[str, Any] = {}
+    unsafe: dict[str, str] = {}
     wrong: list[Refusal] = []
     for number, entry in enumerate(files):
         received = None
@@ -238,6 +239,8 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
             wrong.append(found)
         else:
             tensors |= found
+        if unsafe_format := _unsafe_format(upload.pk, number, entry, known):
+            unsafe[entry["path"]] = unsafe_format
     if wrong:
         return _together(wrong)
     bytes_on_disk.publish(
@@ -245,7 +248,7 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
     )
     done = rows.commit_upload(
         upload.pk, digest=manifest_digest(files), files=sorted(files, key=lambda f: f["path"]),
-        tensors=tensors or None, published=owner.actor is not None, now=now,
+        tensors=tensors or None, unsafe=unsafe, published=owner.actor is not None, now=now,
         epoch=owner.epoch if owner.actor is None else None,
         actor=owner.actor.label if owner.actor else f"node {owner.node}",
     )  # fmt: skip
@@ -253,6 +256,13 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
         return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
     bytes_on_disk.forget(upload.pk)
     return {"artifact": str(done[0]), "digest": done[1]}
+
+
+def _unsafe_format(upload: UUID, number: int, entry: FileEntry, known: set[str]) -> str:
+    """In what format the file, which is here, can run code when somebody loads it; "" when nothing speaks for it."""
+    if entry["sha256"] in known:
+        return unsafe_files.format_of(entry["path"], lambda: bytes_on_disk.open_blob(entry["sha256"]))
+    return unsafe_files.format_of(entry["path"], lambda: bytes_on_disk.part(upload, number).open("rb"))
 
 
 def _with_digests(upload: Any, claimed: Any) -> list[FileEntry] | Refusal:

@@ -50,6 +50,30 @@ def begun(part: AttemptNode, *, name: str, kind: str, meta: dict[str, Any], file
     return next((each.pk for each in same if each.meta == meta and each.files == list(files)), None)
 
 
+def begun_by_user(
+    user_id: int, project: str, *, name: str, kind: str, meta: dict[str, Any], files: Sequence[Any]
+) -> UUID | None:
+    """The upload of just this that the user has begun in the project and not committed; None for none."""
+    rows = Upload.objects.filter(user_id=user_id, project__name=project, artifact__isnull=True, attempt__isnull=True)
+    same = rows.filter(name=name, kind=kind).order_by("-created_at")
+    return next((each.pk for each in same if each.meta == meta and each.files == list(files)), None)
+
+
+def is_open(upload_id: UUID) -> bool:
+    """Whether the upload is there and not committed."""
+    return Upload.objects.filter(pk=upload_id, artifact__isnull=True).exists()
+
+
+def still_coming(upload_id: UUID, now: datetime) -> None:
+    """The upload does not count as given up for as long as one that was begun now."""
+    Upload.objects.filter(pk=upload_id, artifact__isnull=True).update(created_at=now)
+
+
+def give_up(upload_id: UUID) -> None:
+    """The upload, if it is not committed, is not there any more."""
+    Upload.objects.filter(pk=upload_id, artifact__isnull=True).delete()
+
+
 @transaction.atomic
 def commit_upload(
     upload_id: UUID,
@@ -57,6 +81,7 @@ def commit_upload(
     digest: str,
     files: Sequence[Any],
     tensors: dict[str, Any] | None,
+    unsafe: dict[str, str],
     published: bool,
     now: datetime,
     epoch: int | None,
@@ -77,8 +102,8 @@ def commit_upload(
         defaults={
             "name": artifact_name(job, upload.name, upload.kind),
             "kind": upload.kind, "size": sum(f["size"] for f in files), "files": list(files), "meta": upload.meta,
-            "tensors": tensors, "user_id": upload.user_id or (job.user_id if job else None), "job": job,
-            "created_at": now, "published": published,
+            "tensors": tensors, "unsafe": unsafe, "job": job, "created_at": now, "published": published,
+            "user_id": upload.user_id or (job.user_id if job else None),
         },
     )  # fmt: skip
     if published and not artifact.published:

@@ -19,7 +19,7 @@ from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries import pages
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import posted, signed_in
-from scheduling.web.file_lists import part_of
+from scheduling.web.file_lists import part_of, unsafe_formats
 from scheduling.web.wording import amount, size
 
 
@@ -36,7 +36,7 @@ def artifacts(request: HttpRequest, actor: Actor) -> HttpResponse:
         page = pages.artifact_page(actor, kind=kind, project=project, q=q, after=after, deleted=deleted)
     given = {k: v for k, v in wanted.items() if v}
     context = {
-        "rows": [{**row, "read_size": size(row["size"])} for row in page.rows],
+        "rows": [{**row, "read_size": size(row["size"]), "unsafe": unsafe_formats(row["files"])} for row in page.rows],
         "following": urlencode({**given, "after": page.following}) if page.following else "",
         "wanted": wanted,
         "filtered": bool(given),
@@ -84,6 +84,7 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
         "at_stake": _at_stake(len(links["children"])),
         "part": part_of(shown["files"], request.GET.get("page", "")),
         "about": list(about(shown["meta"])),
+        "unsafe": unsafe_formats(shown["files"]),
         **links,
     }
     return render(request, "artifact.html", {**context, "sentence": sentence})

@@ -18,6 +18,11 @@ def files(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**f, "read_size": size(f["size"])} for f in rows]
 
 
+def unsafe_formats(rows: Sequence[Mapping[str, Any]]) -> str:
+    """In what formats files of an artifact can run code when they are loaded, in words; "" for none."""
+    return ", ".join(sorted({f["unsafe"] for f in rows if f["unsafe"]}))
+
+
 def came_out(artifacts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The artifacts of a job, each with the ``files`` that its page has room for, ``FIRST`` of all together, and how
     many there are, ``told`` in words; ``cut`` says that the artifact's own page has more."""

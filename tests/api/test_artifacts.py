@@ -8,6 +8,7 @@ import pytest
 
 from scheduling.api import uploads
 from scheduling.api.shapes.artifacts import ArtifactShape
+from scheduling.api.shapes.files import FileShape
 from scheduling.models import Artifact
 from tests import builders as b
 from tests.api.calls import Caller, busy_world, error, fetched, problem, sha, world
@@ -261,6 +262,20 @@ def test_artifacts_are_listed_filtered_and_shaped_as_documented():
     assert [a["name"] for a in listed] == ["table"]
     assert listed[0].keys() == ArtifactShape().fields.keys()
     assert len(w.alice.get("artifacts/?limit=2").json()["results"]) == 2
+
+
+def test_files_that_can_run_code_when_they_are_loaded_are_labelled():
+    w = world(node=False)
+    made = b.artifact(w.who["alice"], "old", {"net.pt": b"x", "config.json": b"{}"})
+    files = w.alice.get(f"artifacts/{made}/").json()["files"]
+    assert [(f["path"], f["unsafe"]) for f in files] == [("config.json", None), ("net.pt", "PyTorch pickle")]
+    assert files[0].keys() == FileShape().fields.keys()
+
+
+def test_an_upload_into_a_project_that_there_is_not_is_refused_to_admins_too():
+    w = world(node=False)
+    body = {"name": "m", "project": "gamma", "files": [{"path": "a.txt", "size": 1}]}
+    error(w.caller("admin").post("artifacts/", body), 422, "project", "unknown_project")
 
 
 def test_lineage_names_the_models_a_merge_was_made_from():

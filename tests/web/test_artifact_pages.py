@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from scheduling.models import Artifact
@@ -69,3 +71,17 @@ def test_a_job_shows_that_what_came_out_was_deleted(lab):
     alice.post(f"/artifacts/{made}/delete/")
     shown = text(alice.get(f"/jobs/{run.job}/"))
     assert ('tag warn">deleted' in shown, f"/api/v1/artifacts/{made}/files/" in shown) == (True, False)
+
+
+def test_files_that_can_run_code_when_they_are_loaded_are_labelled_on_every_page_that_lists_them(lab):
+    alice = browser()
+    run = b.running(lab.who["alice"], lab.models)
+    made = b.output(run, kind="output", content=pickle.dumps({}))
+    b.finished(run, artifacts=[made], now=b.later(60))
+    page, label = text(alice.get(f"/artifacts/{made}/")), "unsafe: pickle"
+    assert page.count(label) == 1
+    assert "in a format that can run code when it is loaded (pickle)" in page
+    assert text(alice.get(f"/jobs/{run.job}/")).count(label) == 1
+    assert text(alice.get("/artifacts/")).count("unsafe format") == 1
+    safe = text(alice.get(f"/artifacts/{lab.models[0]}/"))
+    assert ("unsafe" in safe, "can run code" in safe) == (False, False)

@@ -13,6 +13,9 @@ class FileShape(serializers.Serializer[Any]):
     path = serializers.CharField()
     size = serializers.IntegerField()
     sha256 = serializers.CharField()
+    unsafe = serializers.CharField(
+        allow_null=True, help_text="The format in which the file can run code when it is loaded, by name or content."
+    )
 
 
 class OutputShape(serializers.Serializer[Any]):

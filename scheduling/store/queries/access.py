@@ -80,6 +80,18 @@ def actor_by_id(user_id: int) -> Actor | None:
     return actor_of(user) if user else None
 
 
+def user_id_of(username: str) -> int | None:
+    """The id of the active user of that name."""
+    found = get_user_model().objects.filter(username=username, is_active=True)
+    return found.values_list("pk", flat=True).first()
+
+
+def first_admin() -> int | None:
+    """The id of the active admin who has been there longest."""
+    admins = get_user_model().objects.filter(is_superuser=True, is_active=True)
+    return admins.order_by("date_joined", "pk").values_list("pk", flat=True).first()
+
+
 def node_of_token(token_sha256: str) -> str | None:
     """The node whose token has this sha256."""
     return (

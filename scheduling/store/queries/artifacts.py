@@ -52,7 +52,7 @@ def as_dict(a: Artifact) -> dict[str, Any]:
         "size": a.size,
         "sha256": a.digest.removeprefix("sha256:"),
         "digest": a.digest,
-        "files": [{k: f[k] for k in ("path", "size", "sha256")} for f in a.files],
+        "files": file_rows(a),
         "meta": a.meta,
         "created_at": a.created_at,
         "user": a.user.get_username() if a.user else None,
@@ -61,6 +61,22 @@ def as_dict(a: Artifact) -> dict[str, Any]:
         "corrupt": a.corrupt,
         "deleted": deletion_of(a),
     }
+
+
+def file_rows(a: Artifact) -> list[dict[str, Any]]:
+    """The artifact's files; ``unsafe`` is the format in which one can run code when it is loaded, else None."""
+    return [{**{k: f[k] for k in ("path", "size", "sha256")}, "unsafe": a.unsafe.get(f["path"])} for f in a.files]
+
+
+def is_there(project: str, digest: str) -> bool:
+    """Whether the project has an artifact of that digest, published and not deleted."""
+    rows = Artifact.objects.filter(project__name=project, digest=digest, published=True, deleted_at__isnull=True)
+    return rows.exists()
+
+
+def is_project(name: str) -> bool:
+    """Whether there is a project of that name."""
+    return Project.objects.filter(name=name).exists()
 
 
 def stored_by(project: str) -> tuple[int, int | None]:

@@ -8,9 +8,10 @@ from django.db.models import F, Func, IntegerField, QuerySet
 from django.db.models.expressions import Combinable
 
 from scheduling.models import JobOutput
+from scheduling.store.queries.artifacts import file_rows
 
 # Of an artifact's columns these may be large.
-LARGE = ("files", "tensors", "meta")
+LARGE = ("files", "tensors", "meta", "unsafe")
 
 
 class _Length(Func):
@@ -26,7 +27,7 @@ class _Length(Func):
 
 def outputs(*, listed: bool) -> QuerySet[JobOutput]:
     """The outputs of jobs for :func:`told`; unless ``listed`` their files are counted where they lie and not read."""
-    aside = [f"artifact__{name}" for name in LARGE if not (listed and name == "files")]
+    aside = [f"artifact__{name}" for name in LARGE if not (listed and name in ("files", "unsafe"))]
     rows = JobOutput.objects.select_related("artifact").defer(*aside)
     count: Combinable = _Length(F("artifact__files"))
     return rows if listed else rows.annotate(of_files=count)
@@ -43,4 +44,4 @@ def told(output: JobOutput) -> dict[str, Any]:
     count = getattr(output, "of_files", None)
     if count is not None:
         return {**row, "files": [], "of_files": count}
-    return {**row, "files": [{name: each[name] for name in ("path", "size", "sha256")} for each in made.files]}
+    return {**row, "files": file_rows(made)}
