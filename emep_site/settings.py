@@ -202,7 +202,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 CELERY_BEAT_SCHEDULE = {
     "roll-up-usage": {"task": "scheduling.tasks.roll_up_usage", "schedule": 300},
     "retain-events": {"task": "scheduling.tasks.retain_events", "schedule": 3600},
-    "verify-artifacts": {"task": "scheduling.tasks.verify_artifacts", "schedule": 1800},
+    "verify-artifacts": {"task": "scheduling.tasks.verify_artifacts", "schedule": 60},
     "collect-uploads": {"task": "scheduling.tasks.collect_uploads", "schedule": 3600},
     "collect-artifacts": {"task": "scheduling.tasks.collect_artifacts", "schedule": 3600},
 }
@@ -309,6 +309,13 @@ CHECKPOINT_HOURS_AFTER_SUCCESS = whole("EMEP_CHECKPOINT_HOURS_AFTER_SUCCESS", 24
 CHECKPOINT_HOURS_AFTER_FAILURE = whole("EMEP_CHECKPOINT_HOURS_AFTER_FAILURE", 7 * 24)
 UNPUBLISHED_HOURS = whole("EMEP_UNPUBLISHED_HOURS", 24)
 COLLECTION_GRACE_HOURS = whole("EMEP_COLLECTION_GRACE_HOURS", 24)
+# Within so many days stored bytes are read again, at most so many MB (10^6 bytes) a second; 0 days: never.
+VERIFY_DAYS = whole("EMEP_VERIFY_DAYS", 30)
+VERIFY_MB_S = number("EMEP_VERIFY_MB_S", 50.0)
+if VERIFY_DAYS < 0:
+    raise ImproperlyConfigured(f"EMEP_VERIFY_DAYS must be 1 or more, or 0 to read nothing by itself, not {VERIFY_DAYS}")
+if VERIFY_MB_S <= 0:
+    raise ImproperlyConfigured(f"EMEP_VERIFY_MB_S must be above 0, not {VERIFY_MB_S:g}")
 
 LOGGING = {
     "version": 1,

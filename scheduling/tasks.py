@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from celery import shared_task
+from celery.worker import state
 
 from scheduling.services import now, upkeep
 
@@ -20,9 +21,9 @@ def retain_events() -> int:
 
 
 @shared_task(ignore_result=True)
-def verify_artifacts() -> dict[str, int]:
+def verify_artifacts() -> dict[str, object]:
     """Stored bytes against their digests."""
-    return upkeep.verify_artifacts(now())
+    return upkeep.verify_artifacts(now(), stopping=lambda: state.should_stop is not None)
 
 
 @shared_task(ignore_result=True)

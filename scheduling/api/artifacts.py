@@ -24,6 +24,7 @@ from scheduling.services import artifacts as service
 from scheduling.services.artifacts import Owner, Refusal
 from scheduling.store.queries import artifacts as queries
 
+CORRUPT = {"true": True, "false": False}
 RANGE = query("Range", "One range: bytes=first-last.", where="header")
 
 
@@ -37,14 +38,15 @@ class ArtifactList(Door):
                 parameters=(query("kind", "Kind."), query("project", "Project."),
                             query("q", "Part of the name or digest."),
                             query("deleted", "true: those that were deleted; else those that are there."),
+                            query("corrupt", "true: those whose bytes are known to be damaged; false: the others."),
                             *PAGING))  # fmt: skip
     def get(self, request: Request) -> Response:
         """One page of the artifacts that pass the filters."""
-        given = parameters(request, ("kind", "project", "q", "deleted", *PARAMETERS))
+        given = parameters(request, ("kind", "project", "q", "deleted", "corrupt", *PARAMETERS))
         refuse_filters(filters.wrong_of_artifacts(self.actor, given))
         rows = queries.filtered(
             self.actor, kind=given.get("kind", ""), project=given.get("project", ""), q=given.get("q", ""),
-            deleted=given.get("deleted") == "true",
+            deleted=given.get("deleted") == "true", corrupt=CORRUPT.get(given.get("corrupt", "")),
         )  # fmt: skip
         return Response(
             listed(request, given, rows, by="created_at", shown=lambda found: [queries.as_dict(a) for a in found])

@@ -3,7 +3,7 @@
 from scheduling.models.access import ApiToken, IdempotencyKey
 from scheduling.models.after import Predecessor
 from scheduling.models.allocations import Allocation, Attempt, AttemptNode, LogChunk, LostWork, MetricPoint
-from scheduling.models.artifacts import Artifact, ArtifactParent, JobOutput, ProjectBlob, UnusedBlob, Upload
+from scheduling.models.artifacts import Artifact, ArtifactParent, BlobCheck, JobOutput, ProjectBlob, UnusedBlob, Upload
 from scheduling.models.events import Availability, Event, SchedulerState
 from scheduling.models.fairshare import (
     Balance,
@@ -32,6 +32,7 @@ __all__ = [
     "Availability",
     "Balance",
     "BillingWeight",
+    "BlobCheck",
     "Event",
     "FairShareSettings",
     "Gpu",

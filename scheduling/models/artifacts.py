@@ -37,7 +37,10 @@ class Artifact(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["project", "digest"], name="one_artifact_row_per_project_and_digest")
         ]
-        indexes = [models.Index(fields=["project", "name"], name="artifact_by_name")]
+        indexes = [
+            models.Index(fields=["project", "name"], name="artifact_by_name"),
+            models.Index(fields=["corrupt"], condition=Q(corrupt=True), name="damaged_artifact"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} {self.digest[:19]}"
@@ -68,6 +71,22 @@ class UnusedBlob(models.Model):
 
     def __str__(self) -> str:
         return f"{self.sha256[:12]} since {self.since:%Y-%m-%d}"
+
+
+class BlobCheck(models.Model):
+    """What is known of stored bytes beside their artifacts: that they are damaged, or read since the artifact was."""
+
+    sha256 = models.CharField(max_length=64, unique=True)
+    at = models.DateTimeField(null=True, help_text="when they were last read to their end")
+    sound = models.BooleanField(default=True, help_text="whether they were what they should be then")
+    begun_at = models.DateTimeField(null=True, help_text="when somebody last began to read them, if they are large")
+
+    class Meta:
+        ordering = ["sha256"]
+        indexes = [models.Index(fields=["sound"], condition=Q(sound=False), name="damaged_blob")]
+
+    def __str__(self) -> str:
+        return f"{self.sha256[:12]} {'sound' if self.sound else 'damaged'}"
 
 
 class ArtifactParent(models.Model):

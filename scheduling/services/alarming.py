@@ -6,6 +6,7 @@ from datetime import datetime
 
 from scheduling.core.plan import Reason
 from scheduling.core.words import jobs_in_words, names_in_words
+from scheduling.store import checks
 from scheduling.store.queries import evictions
 
 
@@ -18,6 +19,17 @@ def alarms(now: datetime, *, can_store: bool) -> list[Reason]:
                 "STORE_DOWN",
                 "The artifact store takes nothing (its directory can't be written, or its disk is full): "
                 "no job is preempted until it does. Make room or mend its rights.",
+            )
+        )
+    corrupt = checks.corrupt()
+    if corrupt:
+        found.append(
+            Reason(
+                "ARTIFACTS_DAMAGED",
+                f"{'1 artifact is' if corrupt == 1 else f'{corrupt} artifacts are'} damaged: stored bytes no longer "
+                "match their sha256. No job begins with them. Store the same bytes once more, make them again by their "
+                "jobs, or delete them (Artifacts, State: damaged).",
+                (("artifacts", corrupt),),
             )
         )
     looping = evictions.loops(now)

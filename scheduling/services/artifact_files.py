@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -171,8 +171,12 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def publish(upload: UUID, files: Mapping[int, str]) -> None:
-    """The received files are blobs, by number -> sha256 (checked before by the caller): durable and read-only."""
+def publish(upload: UUID, files: Mapping[int, str], *, anew: Collection[str] = ()) -> None:
+    """The received files are blobs, by number -> sha256 (checked before by the caller): durable and read-only.
+
+    A blob that is there already stays, but one of another size, and those ``anew``, which are damaged: these are
+    replaced.
+    """
     _a_few_at_a_time(_write_out, [part(upload, number) for number in files])
     folders: dict[Path, None] = {}
     for number, sha256 in files.items():
@@ -180,8 +184,15 @@ def publish(upload: UUID, files: Mapping[int, str]) -> None:
         if target.parent not in folders:
             target.parent.mkdir(parents=True, exist_ok=True)
             folders[target.parent] = None
-        with contextlib.suppress(FileExistsError):
-            target.hardlink_to(part(upload, number))
+        received = part(upload, number)
+        if sha256 in anew or _size(target) not in (None, received.stat().st_size):
+            fresh = received.with_name(f"{number}.anew")
+            fresh.unlink(missing_ok=True)
+            fresh.hardlink_to(received)
+            fresh.replace(target)
+        else:
+            with contextlib.suppress(FileExistsError):
+                target.hardlink_to(received)
     _a_few_at_a_time(_write_names_out, list(folders))
 
 
@@ -245,9 +256,20 @@ def collecting() -> Iterator[bool]:
         yield True
 
 
+@contextlib.contextmanager
+def verifying() -> Iterator[bool]:
+    """Whether nobody else reads the whole store; nobody can begin to meanwhile."""
+    with (made() / "verification.lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
 def _lock_file() -> BinaryIO:
-    settings.ARTIFACT_DIR.mkdir(parents=True, exist_ok=True)
-    return (settings.ARTIFACT_DIR / "collection.lock").open("ab")
+    return (made() / "collection.lock").open("ab")
 
 
 def blobs() -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Artifacts: resumable uploads by users and nodes, commits that check every byte, downloads, verification."""
+"""Artifacts: resumable uploads by users and nodes, commits that check every byte."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scheduling.core.fields import shown
 from scheduling.services import artifact_files as bytes_on_disk
 from scheduling.services import quota, unsafe_files
 from scheduling.store import artifact_rows as rows
+from scheduling.store import checks
 from scheduling.store.commit.parts import live_part
 from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries.access import Actor
@@ -92,11 +93,13 @@ def _have(upload: Any) -> dict[str, int]:
 
 
 def _known(upload: Any, files: Sequence[FileEntry]) -> set[str]:
-    """The digests whose bytes need not be sent: on disk at their full size, and the upload's project has them.
+    """The digests whose bytes need not be sent: on disk at their full size, not known to be damaged, and the upload's
+    project has them.
 
     Bytes of other projects count as unknown: who can name a digest has not shown that they may read it.
     """
     mine = rows.project_has(upload.project_id, [f["sha256"] for f in files])
+    mine -= checks.unsound(mine) if mine else set()
     return {f["sha256"] for f in files if f["sha256"] in mine and bytes_on_disk.blob_size(f["sha256"]) == f["size"]}
 
 
@@ -229,11 +232,11 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
     unsafe: dict[str, str] = {}
     wrong: list[Refusal] = []
     for number, entry in enumerate(files):
-        received = None
+        missing = None
         if entry["sha256"] not in known:
-            received = _received(upload.pk, number, entry, have=sizes.get(number, 0))
-        if received is not None:  # it is mended by sending this file's bytes
-            return received
+            missing = _received(upload.pk, number, entry, have=sizes.get(number, 0))
+        if missing is not None:  # it is mended by sending this file's bytes
+            return missing
         found = _tensors(upload, number, entry, known)
         if isinstance(found, Refusal):
             wrong.append(found)
@@ -243,9 +246,9 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
             unsafe[entry["path"]] = unsafe_format
     if wrong:
         return _together(wrong)
-    bytes_on_disk.publish(
-        upload.pk, {n: entry["sha256"] for n, entry in enumerate(files) if entry["sha256"] not in known}
-    )
+    received = {n: entry["sha256"] for n, entry in enumerate(files) if entry["sha256"] not in known}
+    anew = checks.unsound(received.values())
+    bytes_on_disk.publish(upload.pk, received, anew=anew)
     done = rows.commit_upload(
         upload.pk, digest=manifest_digest(files), files=sorted(files, key=lambda f: f["path"]),
         tensors=tensors or None, unsafe=unsafe, published=owner.actor is not None, now=now,
@@ -255,6 +258,7 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
     if done is None:
         return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
     bytes_on_disk.forget(upload.pk)
+    checks.stored_anew(anew, now)
     return {"artifact": str(done[0]), "digest": done[1]}
 
 
@@ -317,35 +321,6 @@ def committed(attempt: UUID, ids: Sequence[str]) -> list[tuple[str, UUID]]:
         if wanted not in found:
             raise ValueError(f"artifact {wanted[:60]} was not committed by this attempt")
     return [(found[wanted], UUID(wanted)) for wanted in ids]
-
-
-def verify_some(now: datetime, *, limit_bytes: int) -> dict[str, int]:
-    """The artifacts longest unverified are hashed again, up to ``limit_bytes``; corrupt ones are marked."""
-    checked = corrupt = 0
-    budget = limit_bytes
-    for artifact_id, size, files in rows.stalest(100):
-        if size > budget and checked:
-            break
-        budget -= size
-        good = all(_sound(f) for f in files)
-        rows.verified(artifact_id, corrupt=not good, now=now)
-        checked += 1
-        corrupt += not good
-    return {"checked": checked, "corrupt": corrupt}
-
-
-def damaged(artifact: UUID, now: datetime) -> bool:
-    """Whether the artifact's bytes are not what they were; it is hashed now, and marked if so."""
-    files = rows.files_of(artifact)
-    bad = files is not None and not all(_sound(f) for f in files)
-    if bad:
-        rows.verified(artifact, corrupt=True, now=now)
-    return bad
-
-
-def _sound(entry: Mapping[str, Any]) -> bool:
-    path = bytes_on_disk.blob(entry["sha256"])
-    return path.exists() and path.stat().st_size == entry["size"] and bytes_on_disk.digest(path) == entry["sha256"]
 
 
 def collect_uploads(now: datetime, *, older_than_s: float) -> int:

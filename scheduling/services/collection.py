@@ -67,7 +67,7 @@ def collect(now: datetime, *, dry_run: bool = False) -> Report:
     committed or an artifact restored: those rely on blobs that they have seen. ForeignStore when the directory belongs
     to another database.
     """
-    _refuse_foreign()
+    refuse_foreign()
     grace = timedelta(hours=settings.COLLECTION_GRACE_HOURS)
     expired = retention.over(keep(), now)
     if dry_run:
@@ -81,9 +81,15 @@ def collect(now: datetime, *, dry_run: bool = False) -> Report:
         return _gone_through(now, grace, Some(count, size), dry_run=False)
 
 
-def _refuse_foreign() -> None:
-    """Directory and database know each other by a name that both keep from their first collection on."""
+def refuse_foreign() -> None:
+    """Directory and database know each other by a name that both keep from the first time on. ForeignStore when they
+    don't, or when nothing is in the directory of what the database has stored."""
     theirs, ours = bytes_on_disk.store_name(), blobs.store_name()
+    if theirs is None and ours and blobs.has_artifacts() and not bytes_on_disk.blobs():
+        raise ForeignStore(
+            f"the artifact directory {settings.ARTIFACT_DIR} has nothing of what this database has stored: is it "
+            f"mounted? If it is lost for good, write {ours} into the file {bytes_on_disk.NAME} in it"
+        )
     if theirs is None and (ours or blobs.has_artifacts() or not bytes_on_disk.blobs()):
         ours = ours or str(uuid4())
         bytes_on_disk.name_store(ours)

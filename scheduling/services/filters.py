@@ -44,11 +44,12 @@ def _of_jobs(actor: Actor, given: Mapping[str, str]) -> Iterator[dict[str, Any]]
 
 
 def wrong_of_artifacts(actor: Actor, given: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
-    """The errors of a filter of artifacts by ``kind``, ``project`` and ``deleted``; "" asks for all, and for those that
-    are there."""
+    """The errors of a filter of artifacts by ``kind``, ``project``, ``deleted`` and ``corrupt``; "" asks for all, and
+    for those that are there."""
     filled = {name: value for name, value in given.items() if value}
     kind = _one_of("kind", filled, ARTIFACT_KINDS)
-    return (*kind, *_project(actor, filled), *_one_of("deleted", filled, ("true", "false")))
+    flags = (wrong for name in ("deleted", "corrupt") for wrong in _one_of(name, filled, ("true", "false")))
+    return (*kind, *_project(actor, filled), *flags)
 
 
 def _people(actor: Actor) -> list[str]:

@@ -19,7 +19,7 @@ from scheduling.core.lifecycle import NodeEvent
 from scheduling.core.naming import forbidden_in
 from scheduling.core.reclaim import MASS_SILENCE
 from scheduling.core.units import parse_duration
-from scheduling.services import artifacts, described, health, notify
+from scheduling.services import artifacts, described, health, notify, verification
 from scheduling.services.described import seconds, whole
 from scheduling.store import load, record, seed, transfers
 from scheduling.store.commit import drains, nodes, parts
@@ -262,7 +262,7 @@ def _look_at_its_checkpoint(attempt: UUID, now: datetime) -> None:
     """A node could not fetch what the attempt begins with: if its checkpoint is damaged, that is known from now on."""
     checkpoint = dispatch.resumes_from(attempt)
     if checkpoint is not None:
-        artifacts.damaged(checkpoint, now)
+        verification.damaged(checkpoint, now)
 
 
 @transaction.atomic

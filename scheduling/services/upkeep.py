@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 
-from scheduling.services import artifacts, collection
+from scheduling.services import artifacts, collection, verification
 from scheduling.store import upkeep
 
-VERIFY_BYTES = 4 * 1024**3
 ABANDONED_S = 86_400.0
 
 
@@ -25,9 +25,9 @@ def retain_events(now: datetime) -> int:
     return upkeep.retain(now, days=settings.EVENT_RETENTION_DAYS)
 
 
-def verify_artifacts(now: datetime) -> dict[str, int]:
-    """The artifacts longest unverified were hashed again."""
-    return artifacts.verify_some(now, limit_bytes=VERIFY_BYTES)
+def verify_artifacts(now: datetime, stopping: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+    """Some of the artifacts that are due were read again; ``stopping``: whether the process is to end."""
+    return verification.some(now, stopping=stopping).as_dict()
 
 
 def collect_uploads(now: datetime) -> int:

@@ -160,33 +160,6 @@ def saved_at(job: UUID, artifact: UUID) -> datetime | None:
     return own.aggregate(last=Max("committed_at"))["last"]
 
 
-def stalest(limit: int) -> list[tuple[UUID, int, list[Any]]]:
-    """(id, size, files) of the published artifacts whose last verification is oldest."""
-    rows = Artifact.objects.filter(published=True, deleted_at__isnull=True)
-    rows = rows.order_by("verified_at", "created_at")[:limit]
-    never = [a for a in rows if a.verified_at is None]
-    return [(a.pk, a.size, a.files) for a in [*never, *(a for a in rows if a.verified_at is not None)]]
-
-
-def files_of(artifact_id: UUID) -> list[dict[str, Any]] | None:
-    """The artifact's files with their digests; None when there is none."""
-    return Artifact.objects.filter(pk=artifact_id).values_list("files", flat=True).first()
-
-
-def verified(artifact_id: UUID, *, corrupt: bool, now: datetime) -> None:
-    """The result of the verification is kept; a corrupt artifact leaves an event."""
-    Artifact.objects.filter(pk=artifact_id).update(verified_at=now, corrupt=corrupt)
-    if corrupt:
-        journal.write(
-            [
-                journal.Note(
-                    "artifact_corrupt", "artifact", str(artifact_id), message="its bytes do not match its digest"
-                )
-            ],
-            now,
-        )
-
-
 def abandon_uploads(now: datetime, *, older_than_s: float) -> list[UUID]:
     """Uploads opened long ago and never committed are deleted; returns their ids."""
     stale = Upload.objects.filter(artifact__isnull=True, created_at__lt=now - timedelta(seconds=older_than_s))

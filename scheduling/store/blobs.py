@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from scheduling.models import Artifact, ProjectBlob, SchedulerState, UnusedBlob, Upload
-from scheduling.store import journal
+from scheduling.store import checks, journal
 from scheduling.store.commit.deleting import needed_by_jobs
 
 
@@ -58,6 +58,7 @@ def gone(removed: Mapping[str, int], now: datetime) -> None:
         return
     _drop(UnusedBlob, removed.keys())
     _drop(ProjectBlob, removed.keys())
+    checks.forget(removed.keys())
     freed = sum(removed.values())
     note = journal.Note("store_collected", "artifact", "store", data={"blobs": len(removed), "bytes": freed},
                         message=f"{len(removed)} blobs that nobody needed are gone: {freed} bytes")  # fmt: skip

@@ -26,14 +26,15 @@ from scheduling.web.wording import amount, size
 @signed_in
 def artifacts(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The artifacts of one's projects, newest first, by kind, project and name."""
-    wanted = {key: request.GET.get(key, "")[:200] for key in ("kind", "project", "q", "deleted")}
+    wanted = {key: request.GET.get(key, "")[:200] for key in ("kind", "project", "q", "deleted", "corrupt")}
     after = request.GET.get("after", "")
     wrong = filters.wrong_of_artifacts(actor, wanted)
     kind, project, q = wanted["kind"], wanted["project"], wanted["q"]
-    deleted = wanted["deleted"] == "true"
+    deleted, corrupt = wanted["deleted"] == "true", {"true": True, "false": False}.get(wanted["corrupt"])
     page = pages.Page((), "")
     if not wrong:
-        page = pages.artifact_page(actor, kind=kind, project=project, q=q, after=after, deleted=deleted)
+        page = pages.artifact_page(actor, kind=kind, project=project, q=q, after=after, deleted=deleted,
+                                   corrupt=corrupt)  # fmt: skip
     given = {k: v for k, v in wanted.items() if v}
     context = {
         "rows": [{**row, "read_size": size(row["size"]), "unsafe": unsafe_formats(row["files"])} for row in page.rows],

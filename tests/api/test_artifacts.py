@@ -264,6 +264,15 @@ def test_artifacts_are_listed_filtered_and_shaped_as_documented():
     assert len(w.alice.get("artifacts/?limit=2").json()["results"]) == 2
 
 
+def test_damaged_ones_are_listed_apart():
+    w = world(node=False)
+    Artifact.objects.filter(pk=w.models[0]).update(corrupt=True)
+    listed = {flag: w.alice.get(f"artifacts/?corrupt={flag}").json()["results"] for flag in ("true", "false")}
+    assert [a["id"] for a in listed["true"]] == [w.models[0]]
+    assert w.models[0] not in [a["id"] for a in listed["false"]]
+    error(w.alice.get("artifacts/?corrupt=maybe"), 400, "corrupt", "unknown_corrupt")
+
+
 def test_files_that_can_run_code_when_they_are_loaded_are_labelled():
     w = world(node=False)
     made = b.artifact(w.who["alice"], "old", {"net.pt": b"x", "config.json": b"{}"})

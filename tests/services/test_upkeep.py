@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from scheduling import tasks
-from scheduling.models import Artifact, Availability, Event, Upload, UsageDay
+from scheduling.models import Availability, Event, Upload, UsageDay
 from scheduling.services import artifact_files, artifacts, upkeep
 from scheduling.store import record
 from tests import builders as b
@@ -64,21 +64,6 @@ def test_progress_ticks_go_after_an_hour():
     upkeep.retain_events(b.later(3700))
     assert not Event.objects.filter(type="progress").exists()
     assert Event.objects.filter(type="granted").exists()
-
-
-def test_a_stored_byte_that_changed_is_found_and_nothing_is_deleted():
-    who = b.people()
-    made = Artifact.objects.get(pk=b.model(who["alice"], "a", 1))
-    assert upkeep.verify_artifacts(b.NOON) == {"checked": 1, "corrupt": 0}
-    path = artifact_files.blob(made.files[1]["sha256"])
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(content)
-    assert upkeep.verify_artifacts(b.later(1)) == {"checked": 1, "corrupt": 1}
-    assert Artifact.objects.get(pk=made.pk).corrupt
-    assert path.exists()
-    assert Event.objects.filter(type="artifact_corrupt", object_id=str(made.pk)).count() == 1
 
 
 def test_an_upload_that_nobody_finished_goes_with_its_bytes():

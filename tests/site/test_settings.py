@@ -32,6 +32,9 @@ def up(**env: str) -> tuple[int, str]:
          "EMEP: EMEP_URL must be an address like https://emep.example or http://head:8000, not 'head:8000'"),
         ("EMEP_URL", "http://[::1",
          "EMEP: EMEP_URL must be an address like https://emep.example or http://head:8000, not 'http://[::1'"),
+        ("EMEP_VERIFY_DAYS", "-1",
+         "EMEP: EMEP_VERIFY_DAYS must be 1 or more, or 0 to read nothing by itself, not -1"),
+        ("EMEP_VERIFY_MB_S", "0", "EMEP: EMEP_VERIFY_MB_S must be above 0, not 0"),
         ("EMEP_TICK_S", "nan", "EMEP: EMEP_TICK_S must be a number, not 'nan'"),
     ],
 )  # fmt: skip

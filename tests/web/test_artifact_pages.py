@@ -85,3 +85,18 @@ def test_files_that_can_run_code_when_they_are_loaded_are_labelled_on_every_page
     assert text(alice.get("/artifacts/")).count("unsafe format") == 1
     safe = text(alice.get(f"/artifacts/{lab.models[0]}/"))
     assert ("unsafe" in safe, "can run code" in safe) == (False, False)
+
+
+def test_damaged_ones_are_found_by_a_filter_and_their_page_says_what_mends_them(lab):
+    alice, model = browser(), lab.models[0]
+    Artifact.objects.filter(pk=model).update(corrupt=True)
+    damaged, sound = (text(alice.get(f"/artifacts/?corrupt={flag}")) for flag in ("true", "false"))
+    assert (">a</bdi>" in damaged, ">b</bdi>" in damaged) == (True, False)
+    assert (">a</bdi>" in sound, ">b</bdi>" in sound) == (False, True)
+    page = text(alice.get(f"/artifacts/{model}/"))
+    assert "Upload the same bytes once more: that mends it." in page
+    run = b.running(lab.who["alice"], lab.models[1:] * 2)
+    made = b.output(run)
+    b.finished(run, artifacts=[made], now=b.later(60))
+    Artifact.objects.filter(pk=made).update(corrupt=True)
+    assert f'Run <a href="/jobs/{run.job}/">its job</a> again, or upload' in text(alice.get(f"/artifacts/{made}/"))

@@ -20,10 +20,13 @@ def visible(actor: Actor) -> QuerySet[Artifact]:
 
 
 def filtered(
-    actor: Actor, *, kind: str = "", project: str = "", q: str = "", deleted: bool = False
+    actor: Actor, *, kind: str = "", project: str = "", q: str = "", deleted: bool = False, corrupt: bool | None = None
 ) -> QuerySet[Artifact]:
-    """Visible artifacts by kind, project and part of the name: those that are there, or those that were deleted."""
+    """Visible artifacts by kind, project and part of the name: those that are there, or those that were deleted; with
+    ``corrupt`` only those whose bytes are, or are not, known to be damaged."""
     rows = visible(actor).filter(deleted_at__isnull=not deleted)
+    if corrupt is not None:
+        rows = rows.filter(corrupt=corrupt)
     if kind:
         rows = rows.filter(kind=kind)
     if project:

@@ -49,10 +49,11 @@ def job_export(actor: Actor, wanted: Mapping[str, str], *, now: datetime) -> Ite
 
 
 def artifact_page(
-    actor: Actor, *, kind: str, project: str, q: str, after: str, deleted: bool = False, size: int = PAGE
-) -> Page:
+    actor: Actor, *, kind: str, project: str, q: str, after: str, deleted: bool = False, corrupt: bool | None = None,
+    size: int = PAGE,
+) -> Page:  # fmt: skip
     """The artifacts that match, newest first, from the cursor on: those that are there, or those that were deleted."""
-    rows = artifacts.filtered(actor, kind=kind, project=project, q=q, deleted=deleted)
+    rows = artifacts.filtered(actor, kind=kind, project=project, q=q, deleted=deleted, corrupt=corrupt)
     found = list(_after(rows, "created_at", after)[: size + 1])
     shown = tuple(artifacts.as_dict(a) for a in found[:size])
     return Page(shown, _cursor(found[size - 1], "created_at") if len(found) > size else "")
