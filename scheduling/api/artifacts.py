@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduling.api.body import json_object, only, usable
-from scheduling.api.door import Door, parameters
+from scheduling.api.door import Door, parameters, whole
 from scheduling.api.paging import PARAMETERS, listed, refuse_filters
 from scheduling.api.problems import Problem, not_found
 from scheduling.api.ranges import file_response, headers_of, span_of, unchanged
@@ -23,6 +23,7 @@ from scheduling.services import artifact_files, filters
 from scheduling.services import artifacts as service
 from scheduling.services.artifacts import Owner, Refusal
 from scheduling.store.queries import artifacts as queries
+from scheduling.store.queries import lineage as family
 
 CORRUPT = {"true": True, "false": False}
 RANGE = query("Range", "One range: bytes=first-last.", where="header")
@@ -122,11 +123,18 @@ def _changed(result: dict[str, Any] | Refusal | None) -> Response:
 class ArtifactLineage(OfArtifact):
     """Where an artifact comes from and what came of it."""
 
-    @documented("artifacts_lineage", "Ancestors and descendants", tag="artifacts", answer=shapes.LineageShape)
+    @documented("artifacts_lineage", "Ancestors and descendants", tag="artifacts", answer=shapes.LineageShape,
+                parameters=(query("direction", "up: what it was made from; down: what came of it; else both."),
+                            query("depth", "So many steps away at most.", OpenApiTypes.INT)))  # fmt: skip
     def get(self, request: Request, artifact_id: str) -> Response:
-        """Nodes and edges; those of other projects are left out."""
-        parameters(request, ())
-        return Response(queries.lineage(self.actor, self.artifact(artifact_id)))
+        """Nodes and edges; those of other projects are left out and counted."""
+        given = parameters(request, ("direction", "depth"))
+        direction = given.get("direction") or "both"
+        if direction not in family.DIRECTIONS:
+            words = f"direction must be one of {', '.join(family.DIRECTIONS)}, not {direction[:40]!r}"
+            raise Problem(400, "bad_parameter", words, field="direction", limit=list(family.DIRECTIONS))
+        depth = whole(given, "depth", default=family.MAX_DEPTH, least=1, most=family.MAX_DEPTH)
+        return Response(family.lineage(self.actor, self.artifact(artifact_id), direction=direction, depth=depth))
 
 
 class ArtifactFile(OfArtifact):

@@ -24,6 +24,7 @@ class Artifact(models.Model):
     unsafe = models.JSONField(default=dict, help_text="{path: format} of files that can run code when they are loaded")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="artifacts")
     job = models.ForeignKey("Job", null=True, on_delete=models.SET_NULL, related_name="made")
+    made_with = models.JSONField(default=dict, help_text="{attempt: its number, agent_version: of its node}")
     created_at = models.DateTimeField()
     published = models.BooleanField(default=False, help_text="an attempt's output is published when it succeeds")
     verified_at = models.DateTimeField(null=True)

@@ -252,7 +252,7 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
     done = rows.commit_upload(
         upload.pk, digest=manifest_digest(files), files=sorted(files, key=lambda f: f["path"]),
         tensors=tensors or None, unsafe=unsafe, published=owner.actor is not None, now=now,
-        epoch=owner.epoch if owner.actor is None else None,
+        epoch=owner.epoch if owner.actor is None else None, node=owner.node,
         actor=owner.actor.label if owner.actor else f"node {owner.node}",
     )  # fmt: skip
     if done is None:

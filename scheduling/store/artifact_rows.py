@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Max
 
-from scheduling.models import Artifact, ArtifactParent, Attempt, AttemptNode, Project, ProjectBlob, Upload
+from scheduling.models import Artifact, ArtifactParent, Attempt, AttemptNode, Job, Node, Project, ProjectBlob, Upload
 from scheduling.store import journal
 from scheduling.store.commit import deleting
 from scheduling.store.output_names import artifact_name
@@ -85,9 +85,11 @@ def commit_upload(
     published: bool,
     now: datetime,
     epoch: int | None,
+    node: str,
     actor: str,
 ) -> tuple[UUID, str] | None:
     """The artifact row of this upload, new or the one that has these bytes in this project; its lineage and event.
+    ``node`` is the one that has sent an attempt's.
 
     None when ``epoch`` is given and its attempt is no longer live: the store refuses a stale epoch at commit.
     """  # fmt: skip
@@ -103,7 +105,7 @@ def commit_upload(
             "name": artifact_name(job, upload.name, upload.kind),
             "kind": upload.kind, "size": sum(f["size"] for f in files), "files": list(files), "meta": upload.meta,
             "tensors": tensors, "unsafe": unsafe, "job": job, "created_at": now, "published": published,
-            "user_id": upload.user_id or (job.user_id if job else None),
+            "user_id": upload.user_id or (job.user_id if job else None), "made_with": _made_with(upload, node),
         },
     )  # fmt: skip
     if published and not artifact.published:
@@ -111,16 +113,7 @@ def commit_upload(
     if artifact.deleted_at is not None:
         deleting.restore(artifact.pk, now=now, actor=actor)
     if job is not None and fresh:
-        inputs = job.spec.get("inputs", [])
-        parents = Artifact.objects.in_bulk([UUID(i["artifact"]) for i in inputs])
-        ArtifactParent.objects.bulk_create(
-            [
-                ArtifactParent(child=artifact, parent=parents[UUID(i["artifact"])], role=i["as"])
-                for i in inputs
-                if UUID(i["artifact"]) in parents and UUID(i["artifact"]) != artifact.pk
-            ],
-            ignore_conflicts=True,
-        )
+        _keep_parents(job, artifact)
     ProjectBlob.objects.bulk_create(
         [ProjectBlob(project=upload.project, sha256=sha) for sha in {f["sha256"] for f in files}], ignore_conflicts=True
     )
@@ -135,6 +128,27 @@ def commit_upload(
         now,
     )  # fmt: skip
     return artifact.pk, digest
+
+
+def _keep_parents(job: Job, artifact: Artifact) -> None:
+    """What the job worked on is what the artifact was made from."""
+    inputs = job.spec.get("inputs", [])
+    parents = Artifact.objects.in_bulk([UUID(i["artifact"]) for i in inputs])
+    ArtifactParent.objects.bulk_create(
+        [
+            ArtifactParent(child=artifact, parent=parents[UUID(i["artifact"])], role=i["as"])
+            for i in inputs
+            if UUID(i["artifact"]) in parents and UUID(i["artifact"]) != artifact.pk
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def _made_with(upload: Upload, node: str) -> dict[str, Any]:
+    if upload.attempt is None:
+        return {}
+    version = Node.objects.filter(name=node).values_list("agent_version", flat=True).first()
+    return {"attempt": upload.attempt.number, "agent_version": version or ""}
 
 
 def project_has(project_id: int, digests: Sequence[str]) -> set[str]:

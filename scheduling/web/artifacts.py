@@ -18,6 +18,7 @@ from scheduling.services.artifacts import KINDS, Refusal
 from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries import pages
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.lineage import lineage
 from scheduling.web.access import posted, signed_in
 from scheduling.web.file_lists import part_of, unsafe_formats
 from scheduling.web.wording import amount, size
@@ -67,7 +68,7 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
     if row is None:
         raise Http404("there is no such artifact in your projects")
     shown = queries.as_dict(row)
-    family = queries.lineage(actor, row)
+    family = lineage(actor, row, depth=1)
     known = {n["id"]: n for n in family["nodes"]}
     links = {
         "parents": [{**known[e["parent"]], "role": e["role"]} for e in family["edges"] if e["child"] == shown["id"]],
@@ -86,6 +87,7 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
         "part": part_of(shown["files"], request.GET.get("page", "")),
         "about": list(about(shown["meta"])),
         "unsafe": unsafe_formats(shown["files"]),
+        "hidden": family["hidden"],
         **links,
     }
     return render(request, "artifact.html", {**context, "sentence": sentence})

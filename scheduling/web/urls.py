@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth import views as auth
 from django.urls import path, re_path, reverse_lazy
 
-from scheduling.web import account, artifacts, board, job, job_log, jobs, leaderboard, nodes, share, submit
+from scheduling.web import account, artifacts, board, job, job_log, jobs, leaderboard, lineage, nodes, share, submit
 
 urlpatterns = [
     path("", board.board, name="board"),
@@ -35,6 +35,7 @@ urlpatterns = [
     path("artifacts/leaderboard/", leaderboard.leaderboard, name="leaderboard"),
     path("artifacts/leaderboard.csv", leaderboard.export, name="leaderboard-export"),
     path("artifacts/<uuid:artifact_id>/", artifacts.artifact, name="artifact"),
+    path("artifacts/<uuid:artifact_id>/lineage/", lineage.lineage, name="artifact-lineage"),
     re_path(
         r"^artifacts/(?P<artifact_id>[0-9a-f-]{36})/(?P<verb>delete|restore)/$", artifacts.act, name="artifact-act"
     ),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduling.api import uploads
-from scheduling.api.shapes.artifacts import ArtifactShape
+from scheduling.api.shapes.artifacts import ArtifactShape, CodeShape, LineageNode, LineageShape, MadeByShape
 from scheduling.api.shapes.files import FileShape
 from scheduling.models import Artifact
 from tests import builders as b
@@ -293,6 +293,28 @@ def test_lineage_names_the_models_a_merge_was_made_from():
     b.finished(run, artifacts=[made])
     lineage = w.alice.get(f"artifacts/{made}/lineage/").json()
     assert {(e["parent"], e["child"]) for e in lineage["edges"]} == {(m, made) for m in w.models}
+
+
+def test_lineage_has_the_documented_members_and_goes_one_way_where_that_is_asked():
+    w, run = busy_world()
+    made = b.output(run)
+    b.finished(run, artifacts=[made])
+    whole = w.alice.get(f"artifacts/{made}/lineage/").json()
+    assert whole.keys() == LineageShape().fields.keys()
+    assert whole["nodes"][-1].keys() == LineageNode().fields.keys()
+    assert whole["nodes"][-1]["made_by"].keys() == MadeByShape().fields.keys()
+    assert whole["nodes"][-1]["made_by"]["code"].keys() == CodeShape().fields.keys()
+    sizes = [len(w.alice.get(f"artifacts/{made}/lineage/?{q}").json()["nodes"]) for q in ("direction=down", "depth=1")]
+    assert sizes == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"), [("direction=sideways", "direction"), ("depth=0", "depth"), ("depth=21", "depth")]
+)
+def test_another_direction_or_depth_is_400_with_those_there_are(asked: str, field: str):
+    w = world(node=False)
+    refused = error(w.alice.get(f"artifacts/{w.models[0]}/lineage/?{asked}"), 400, field, "bad_parameter")
+    assert refused["limit"] in (["both", "up", "down"], [1, 20])
 
 
 # ---------------------------------------------------------------- ranges

@@ -75,4 +75,9 @@ def everything():
     pages = {"done": done.job, "judged": judged.job, "inferred": inferred.job, "broken": broken.job,
              "running": running.job, "waiting": waiting[-1], "held": held, "refused": refused.job_id}  # fmt: skip
     change = f"/jobs/new/?from={held}&replaces={held}"
-    return {**{k: f"/jobs/{v}/" for k, v in pages.items()}, "artifact": f"/artifacts/{made}/", "change": change}
+    return {
+        **{k: f"/jobs/{v}/" for k, v in pages.items()},
+        "artifact": f"/artifacts/{made}/",
+        "lineage": f"/artifacts/{made}/lineage/",
+        "change": change,
+    }

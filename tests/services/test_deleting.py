@@ -14,6 +14,7 @@ from scheduling.store import seed
 from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries import jobs as job_queries
 from scheduling.store.queries.access import actor_of
+from scheduling.store.queries.lineage import lineage
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +45,7 @@ def test_who_made_it_deletes_it_and_its_record_and_lineage_stay(lab):
     found = deletion.delete(first, alice, b.later(100))
     assert found["deleted"] == {"at": b.later(100), "by": "user alice", "why": "alice asked for it"}
     assert (named(alice), named(alice, deleted=True)) == (["b", "slerp-a-b"], ["a"])
-    family = queries.lineage(alice, queries.one(alice, made))
+    family = lineage(alice, queries.one(alice, made))
     assert {n["id"]: n["deleted"] is not None for n in family["nodes"]} == {first: True, second: False, made: False}
     (event,) = Event.objects.filter(type="artifact_deleted")
     assert (event.object_id, event.actor, event.project) == (first, "user alice", "alpha")

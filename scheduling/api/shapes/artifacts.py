@@ -74,17 +74,42 @@ class CommitRequest(serializers.Serializer[Any]):
     sha256 = serializers.DictField(child=serializers.CharField(), required=False)
 
 
+class CodeShape(serializers.Serializer[Any]):
+    """With which code an artifact was made, as far as its job told it."""
+
+    agent_version = serializers.CharField(allow_null=True)
+    engine_version = serializers.CharField(allow_null=True)
+    device_class = serializers.CharField(allow_null=True)
+
+
+class MadeByShape(serializers.Serializer[Any]):
+    """The job that made an artifact."""
+
+    job = serializers.UUIDField()
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    recipe = serializers.JSONField(help_text="What was done; where nothing else was told, the job's parameters.")
+    attempt = serializers.IntegerField(allow_null=True, help_text="The number of the attempt.")
+    code = CodeShape()
+
+
 class LineageNode(serializers.Serializer[Any]):
-    """An ancestor or descendant."""
+    """The artifact itself, an ancestor or a descendant."""
 
     id = serializers.UUIDField()
     name = serializers.CharField()
     kind = serializers.CharField()
+    project = serializers.CharField()
     size = serializers.IntegerField()
     sha256 = serializers.CharField()
     job = serializers.UUIDField(allow_null=True)
+    user = serializers.CharField(allow_null=True)
+    created_at = serializers.DateTimeField()
     meta = serializers.JSONField()
+    corrupt = serializers.BooleanField()
     deleted = DeletionShape(allow_null=True)
+    generation = serializers.IntegerField(help_text="Below 0: an ancestor; above: a descendant.")
+    made_by = MadeByShape(allow_null=True, help_text="Null for what was uploaded or imported.")
 
 
 class LineageEdge(serializers.Serializer[Any]):
@@ -101,3 +126,5 @@ class LineageShape(serializers.Serializer[Any]):
     artifact = serializers.UUIDField()
     nodes = LineageNode(many=True)
     edges = LineageEdge(many=True)
+    hidden = serializers.IntegerField(help_text="So many next to these belong to projects that you may not know of.")
+    cut = serializers.BooleanField(help_text="There is more, further away than the depth or than there is room for.")

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet, Sum
 
-from scheduling.models import Artifact, ArtifactParent, AttemptNode, Project, Upload
+from scheduling.models import Artifact, AttemptNode, Project, Upload
 from scheduling.store.queries.access import Actor
 
 
@@ -123,33 +123,6 @@ def _meant(rows: QuerySet[Artifact], project: str, reference: str) -> Artifact |
 def names(actor: Actor, project: str, kind: str = "model") -> list[str]:
     """Names of visible artifacts of a kind, to suggest the nearest one."""
     return list(filtered(actor, kind=kind, project=project).values_list("name", flat=True)[:200])
-
-
-def lineage(actor: Actor, artifact: Artifact, depth: int = 20) -> dict[str, Any]:
-    """The artifact's ancestors and descendants as nodes and edges; those of other projects are left out."""
-    nodes: dict[str, dict[str, Any]] = {}
-    edges: list[dict[str, str]] = []
-    frontier, seen = {artifact.pk}, set()
-    for _ in range(depth):
-        if not frontier:
-            break
-        seen |= frontier
-        links = ArtifactParent.objects.filter(Q(child_id__in=frontier) | Q(parent_id__in=frontier))
-        following = set()
-        for link in links:
-            edge = {"parent": str(link.parent_id), "child": str(link.child_id), "role": link.role}
-            if edge not in edges:
-                edges.append(edge)
-            following |= {link.parent_id, link.child_id}
-        frontier = following - seen
-    for a in visible(actor).filter(pk__in=seen):
-        nodes[str(a.pk)] = {
-            k: v
-            for k, v in as_dict(a).items()
-            if k in ("id", "name", "kind", "size", "sha256", "job", "meta", "deleted")
-        }
-    return {"artifact": str(artifact.pk), "nodes": list(nodes.values()),
-            "edges": [e for e in edges if e["parent"] in nodes and e["child"] in nodes]}  # fmt: skip
 
 
 def upload(upload_id: str) -> Upload | None:
