@@ -1,11 +1,7 @@
-"""The examples, run as jobs through the agent: preempted or killed they go on, and leave what their README says.
-
-Those of Hugging Face and Lightning run where their libraries can be imported; elsewhere the skip says what is missing.
-"""
+"""The examples, run as jobs through the agent: preempted or killed they go on, and leave what their README says."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
@@ -27,8 +23,7 @@ from workers.rows_params import tensor_faults
 pytestmark = [pytest.mark.xdist_group("torch programs"), pytest.mark.timeout(600)]
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/train.py"))
-# What each needs beside torch, words that make it short, and words with which it lasts long enough to be stopped.
-NEEDS = {"huggingface": ("transformers", "accelerate"), "lightning": ("pytorch_lightning",)}
+# Words that make each short, and words with which it lasts long enough to be stopped.
 SHORT = {"huggingface": ("--steps", "60"), "lightning": ("--epochs", "6")}
 SLOW = ("--pause", "1")
 
@@ -92,11 +87,8 @@ def test_the_model_of_the_plain_example_has_learned_and_is_one_that_emep_reads(t
     assert (x.argmax(1) == torch.tensor([row["label"] for row in rows])).float().mean() > 0.9
 
 
-@pytest.mark.parametrize("name", sorted(NEEDS))
+@pytest.mark.parametrize("name", sorted(SHORT))
 def test_a_preempted_example_of_a_framework_saves_and_goes_on_to_its_end(name: str, tmp_path: Path, data: Path) -> None:
-    missing = [module for module in NEEDS[name] if importlib.util.find_spec(module) is None]
-    if missing:
-        pytest.skip(f"the example {name} needs {' and '.join(missing)}, which this Python has not: pip install it")
     with house(tmp_path, PATIENT) as at:
         undisturbed = started(at, name, data, *SHORT[name])
         disturbed = started(at, name, data, *SHORT[name], *SLOW)
