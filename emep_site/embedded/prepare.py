@@ -134,7 +134,7 @@ def _configuration(home: Path, nodes: list[programs.NodeFiles]) -> Path:
         "EMEP_PORT": str(settings.PORT),
         "DJANGO_SETTINGS_MODULE": "emep_site.settings",
         "PYTHONUNBUFFERED": "1",
-        "PYTHONPATH": os.pathsep.join(p for p in (str(settings.BASE_DIR), os.environ.get("PYTHONPATH", "")) if p),
+        **programs.paths(settings.BASE_DIR, os.environ),
     }
     path = run_dir / "supervisord.conf"
     path.write_text(

@@ -6,6 +6,7 @@ then the agents, which save their jobs' checkpoints while the web process still 
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -56,6 +57,15 @@ def of(
                  "--on-term", "drain", "--keeper", "outside", "--address", _address(host)]  # fmt: skip
         programs.append(Program(f"agent-{node.name}", agent, 50, round(grace_s) + 30))
     return programs
+
+
+def paths(base: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Where Python finds EMEP, and programs each other: first of all the Python that runs this and what is beside it,
+    so that a job's ``python`` is the one that has torch."""
+    return {
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(base), environ.get("PYTHONPATH", "")))),
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), environ.get("PATH", os.defpath))),
+    }
 
 
 def _address(host: str) -> str:

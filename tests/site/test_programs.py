@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import configparser
+import os
+import shutil
+import sys
 from pathlib import Path
 
 from emep_site.embedded import broker, demo_files, programs
@@ -74,3 +77,11 @@ def test_known_sign_ins_survive_a_second_start(tmp_path):
         "datasets": {"d": "2"},
     }
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_jobs_python_is_the_one_that_runs_the_set():
+    found = programs.paths(Path("/app"), {"PATH": "/usr/bin", "PYTHONPATH": "/mine"})
+    assert shutil.which("python", path=found["PATH"]) == str(Path(sys.executable).with_name("python"))
+    assert found["PATH"].endswith(f"{os.pathsep}/usr/bin")
+    assert found["PYTHONPATH"] == f"/app{os.pathsep}/mine"
+    assert programs.paths(Path("/app"), {})["PYTHONPATH"] == "/app"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/train.py"))
 # Words that make each short, and words with which it lasts long enough to be stopped.
 SHORT = {"huggingface": ("--steps", "60"), "lightning": ("--epochs", "6")}
 SLOW = ("--pause", "1")
+DOMAINS = "two_domains"
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +105,10 @@ def test_a_preempted_example_of_a_framework_saves_and_goes_on_to_its_end(name: s
 
 
 def test_every_example_is_submitted_as_its_readme_says() -> None:
-    assert NAMES == ["huggingface", "lightning", "plain"]
+    assert NAMES == ["huggingface", "lightning", "plain", DOMAINS]
     listed = (EXAMPLES / "README.md").read_text()
-    for name in NAMES:
+    assert f"({DOMAINS}/README.md)" in listed
+    for name in NAMES[:3]:
         page = (EXAMPLES / name / "README.md").read_text()
         shown = json.loads(re.search(r"```json\n(.*?)```", page, re.S).group(1))
         assert check_params(shown["kind"], shown["params"])[1] == []
@@ -113,3 +116,35 @@ def test_every_example_is_submitted_as_its_readme_says() -> None:
         assert shown["params"]["inputs"] == {"data": TESTS}
         assert f"`{name}-example`" in page
         assert f"({name}/README.md)" in listed
+
+
+def domains(at: House, **launch: Any) -> str:
+    """A twentieth of the training of the language models."""
+    params = {"argv": [sys.executable, "train.py", "--scale", "0.05"], "files": "art-files"}
+    return at.grant(params, inputs=[at.input_of("files", EXAMPLES / DOMAINS)], **launch)
+
+
+def test_the_language_models_of_two_domains_are_those_of_an_undisturbed_training_and_emep_reads_them(tmp_path) -> None:
+    with house(tmp_path, PATIENT) as at:
+        disturbed = domains(at)
+        at.progressed(disturbed)
+        stopped = at.preempt(disturbed)
+        assert (stopped["outcome"], stopped["detail"]) == ("PREEMPTED", "confirmed")
+        again = at.end(domains(at, resume=at.resume(stopped), number=2))
+        whole = at.end(domains(at, number=3))
+        assert (again["outcome"], whole["outcome"]) == ("SUCCEEDED", "SUCCEEDED"), at.log("a2")
+        made, expected = (
+            {at.server.artifacts[each]["name"]: at.server.artifacts[each]["bytes"] for each in report["artifacts"]}
+            for report in (again, whole)
+        )
+    assert made == expected
+    assert sorted(made) == ["code-test", "prose-test", "text-base", "text-code", "text-prose"]
+    for name in ("text-base", "text-code", "text-prose"):
+        family, settled, errors = architecture(
+            json.loads(made[name]["config.json"]), "params.architecture", strict=True
+        )
+        tensors = {n: ("F32", tuple(t.shape)) for n, t in load(made[name]["model.safetensors"]).items()}
+        assert (errors, tensor_faults(family, settled, name, tensors)) == ([], [])
+        assert sum(math.prod(shape) for _, shape in tensors.values()) == 360_288
+    lines = made["prose-test"]["test.jsonl"].decode().splitlines()
+    assert {len(json.loads(line)["text"]) for line in lines} == {640}
