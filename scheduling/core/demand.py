@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.core.affinity import read_affinity
-from scheduling.core.capacity import ONE_NODE_ONLY, judge, no_whole_group, rooms_at_door
+from scheduling.core.capacity import ONE_NODE_ONLY, judge, rooms_at_door
 from scheduling.core.counts import MAX_GPUS, Counts, Unbounded, largest_beside, read_counts, tell_unread
 from scheduling.core.fields import Fields, as_whole, nearest, shown
 from scheduling.core.largest import Rooms
-from scheduling.core.limits import as_it_lies, beside, counted, memory_errors, most_memory, with_rules_apart
+from scheduling.core.limits import as_it_lies, beside, memory_errors, most_memory, with_rules_apart
 from scheduling.core.neighbours import read_neighbours
 from scheduling.core.patience import read_patience, refuse_idle_patience
 from scheduling.core.policy import Policy, QueuePolicy
@@ -38,11 +38,8 @@ def read_resources(
     for error in verdict.errors:
         fields.refuse(error.field, error.code, error.message, error.limit)
     _tell_unread(fields, wanted, counts, pool, over_nodes=over_nodes, exclusive=exclusive)
-    unsure = exclusive and not wanted.nvlink_required
     if memory is None:
-        _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes, whole=unsure)
-    if unsure:
-        _refuse_whole_group(fields, wanted, counts, pool, over_nodes=over_nodes)
+        _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes)
     fields.errors = with_rules_apart(with_advice(fields.errors, wanted, counts, pool, over_nodes=over_nodes))
     if wanted.max_wait_for_level_s is not None:
         refuse_idle_patience(fields, wanted, verdict, counts, pool, over_nodes=over_nodes)
@@ -61,11 +58,12 @@ def _wanted(
     if exclusive and _is_on_several(counts):
         _refuse_whole_on_several(fields)
         exclusive = False
+    needed = nvlink or exclusive  # a whole group is only given with true, so one that can't be read counts as that
     near, apart = read_neighbours(fields)
     wanted = ResourceRequest(
         gpu_count=1,
-        nvlink_required=bool(nvlink),
-        nvlink_exclusive=bool(nvlink) and (exclusive or policy.nvlink_mode == "exclusive"),
+        nvlink_required=bool(needed),
+        nvlink_exclusive=bool(needed) and (exclusive or policy.nvlink_mode == "exclusive"),
         required_level=_rung(fields),
         max_duration_s=_duration(fields, policy, queue) or 1,
         affinity=read_affinity(fields),
@@ -109,28 +107,6 @@ def _exclusive(fields: Fields, nvlink: bool | None) -> bool:
         message = "nvlink_exclusive takes a whole NVLink group, so nvlink_required must be true with it"
         fields.refuse("nvlink_exclusive", "needs_nvlink", message)
     return bool(exclusive) and nvlink is not False
-
-
-def _refuse_whole_group(
-    fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool
-) -> None:
-    """An error where nobody could have the whole group that was asked for, though ``nvlink_required`` can't be read:
-    with true there is none of the memory that is asked for or told, and with false it is not to be asked for."""
-    told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)[1]
-    if _is_on_several(told):
-        _refuse_whole_on_several(fields)
-        return
-    memory = next((each.limit for each in fields.errors if each.code == "bad_memory" and each.limit), None)
-    needing = _of_a_whole_group(wanted)
-    if memory is not None:
-        needing = replace(needing, gpu_memory_min_mib=parse_memory(memory))
-    if pool.nodes and not counted(needing, pool).nvlink_exclusive:
-        error = no_whole_group()
-        fields.refuse(error.field, error.code, error.message)
-
-
-def _of_a_whole_group(wanted: ResourceRequest) -> ResourceRequest:
-    return replace(wanted, nvlink_required=True, nvlink_exclusive=True, allow_span=False)
 
 
 def _is_on_several(counts: Counts) -> bool:
@@ -200,15 +176,12 @@ def _memory(fields: Fields, wanted: ResourceRequest, pool: Pool) -> int | None:
 
 
 def _tell_memory_that_goes_with(
-    fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool, whole: bool
+    fields: Fields, wanted: ResourceRequest, counts: Counts, pool: Pool, *, over_nodes: bool
 ) -> None:
-    """The limit of a memory that can't be read is the most with which the counts fit, or what is told instead; in a
-    ``whole`` NVLink group, if they fit one."""
+    """The limit of a memory that can't be read is the most with which the counts fit, or what is told instead."""
     asked, told = beside(fields.errors, wanted, counts, pool, over_nodes=over_nodes)
-    tried = (_of_a_whole_group(asked), asked) if whole else (asked,)
-    sizes = [(each, size) for each in tried for size in reversed(pool.inventory.memory_sizes)]
-    for each, size in sizes:
-        if judge(replace(each, gpu_memory_min_mib=size), told, pool, over_nodes=over_nodes).request is not None:
+    for size in reversed(pool.inventory.memory_sizes):
+        if judge(replace(asked, gpu_memory_min_mib=size), told, pool, over_nodes=over_nodes).request is not None:
             break
     else:
         return

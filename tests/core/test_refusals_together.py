@@ -850,13 +850,54 @@ def test_no_whole_group_is_told_where_no_nvlink_group_has_the_memory_either():
     assert ("nvlink_exclusive", "no_nvlink_group", None) in told(sent, spanning)
 
 
-def test_a_whole_group_beside_a_number_of_nodes_that_is_told_as_several_is_told_too():
+def test_a_number_of_nodes_that_can_not_be_read_beside_a_whole_group_is_told_as_one():
     sent = {"gpu_count": 8, "node_count": 0, "nvlink_exclusive": True, "nvlink_required": "x"}
     assert told(sent) == [
-        ("node_count", "out_of_range", 4),
+        ("gpu_count", "no_nvlink_group", 2),
+        ("node_count", "out_of_range", 1),
         ("nvlink_required", "not_a_boolean", None),
-        ("nvlink_exclusive", "one_node_only", None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "refused", "instead"),
+    [
+        ({"gpu_count": None}, [("gpu_count", "required", 4)], None),
+        ({"gpu_count": None, "gpus_per_node": 2, "affinity": on("n-b")}, [RULE], None),
+        ({"gpu_count": None, "gpus_per_node": 4, "affinity": on("n-a")}, [RULE], {"gpus_per_node": 2}),
+        (
+            {"gpu_count": 16, "gpus_per_node": 9},
+            [("gpu_count", "no_nvlink_group", 4), ("gpus_per_node", "no_nvlink_group", 4)],
+            None,
+        ),
+    ],
+)
+def test_whether_nvlink_is_needed_counts_as_yes_beside_a_whole_group_where_it_can_not_be_read(body, refused, instead):
+    more = pool(gpus("n-c", 4, group="nc0"), nodes=[node("n-c", rack="r1")])
+    wider = Pool((*MIXED.nodes, *more.nodes), (*MIXED.gpus, *more.gpus))
+    sent = {**body, "nvlink_exclusive": True, "nvlink_required": "x"}
+    errors = checked(sent, the_pool=wider)[1]
+    found = [(each.field, each.code, each.limit) for each in errors]
+    assert [each for each in found if each[0] != "nvlink_required"] == refused
+    assert there(errors) == (instead or {})
+    assert [each for each in errors if each.field != "nvlink_required"] == list(
+        checked({**sent, "nvlink_required": True}, the_pool=wider)[1]
+    )
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(pools(), BODIES, st.booleans(), POLICIES)
+def test_beside_a_whole_group_the_same_is_told_whether_nvlink_is_needed_or_can_not_be_read(
+    the_pool, body, over_nodes, policy
+):
+    def errors(needed: object) -> list[FieldError]:
+        sent = {**body, "nvlink_exclusive": True, "nvlink_required": needed}
+        found = checked(sent, the_pool=the_pool, over_nodes=over_nodes, policy=policy)[1]
+        return [each for each in found if "nvlink_required" not in (each.field, *CONTRADICTS.findall(each.message))]
+
+    needing = errors(True)
+    if ("nvlink_exclusive", "one_node_only") not in reasons(needing):  # it is to be left out, and nobody knows then
+        assert errors("x") == needing
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)
