@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scheduling.core.fields import Fields, as_whole
+from scheduling.core.fields import Fields, as_whole, shown
 from scheduling.core.largest import Rooms, Split
-from scheduling.core.resources import Limit
+from scheduling.core.resources import FieldError, Limit
+from scheduling.core.words import gpus_in_words, names_in_words
 
 NAMES = ("gpu_count", "node_count", "gpus_per_node")
 MAX_GPUS = 65_536  # while no node is registered nothing else bounds a count
@@ -108,8 +109,13 @@ def read_counts(fields: Fields, *, most: int | None) -> Counts:
     return Counts(gpus, nodes, per_node, tuple(unread))
 
 
-def tell_unread(fields: Fields, counts: Counts, limits: Mapping[str, int], *, most: int | None) -> None:
-    """An error for each number that can't be read, with its limit or without one where none fits."""
+def tell_unread(
+    fields: Fields, counts: Counts, limits: Mapping[str, int], *, most: int | None, idle: Sequence[str] = ()
+) -> None:
+    """An error for each number that can't be read, with its limit or without one where none fits.
+
+    ``idle``: the numbers to leave out, all together, as the count is held without them and with none of theirs.
+    """
     for name in counts.unread:
         limit = limits.get(name)
         if fields.value(name) is None:
@@ -120,6 +126,18 @@ def tell_unread(fields: Fields, counts: Counts, limits: Mapping[str, int], *, mo
         fields.whole(name, default=0, least=1, most=most, told=limit)
         if not limit:
             fields.errors[-1] = replace(fields.errors[-1], limit=None)
+        if name in idle:
+            fields.errors[-1] = _left_out(fields, name, counts, idle)
+
+
+def _left_out(fields: Fields, name: str, counts: Counts, idle: Sequence[str]) -> FieldError:
+    """The last error, which says to leave the number out."""
+    which = "it" if len(idle) == 1 else names_in_words([fields.spelt(each) for each in idle])
+    message = (
+        f"{name} must be a whole number from 1 up, not {shown(fields.value(name))}, and none goes with "
+        f"{gpus_in_words(counts.gpus or 1)}: leave {which} out"
+    )
+    return replace(fields.errors[-1], message=message, limits={fields.spelt(each): None for each in idle})
 
 
 def largest_beside(counts: Counts, rooms: Rooms) -> dict[str, int]:

@@ -89,7 +89,13 @@ def _tell_unread(
         limits = largest_beside(told, _rooms(tried, pool, over_nodes=over_nodes))
         if limits and as_it_lies(asked, told.at_most(limits), over_nodes=over_nodes) == tried:
             break
-    tell_unread(fields, told, limits, most=None if pool.nodes else MAX_GPUS)
+    idle = () if limits or not _is_held_without(asked, told, pool, over_nodes=over_nodes) else told.unread
+    tell_unread(fields, told, limits, most=None if pool.nodes else MAX_GPUS, idle=idle)
+
+
+def _is_held_without(asked: ResourceRequest, told: Counts, pool: Pool, *, over_nodes: bool) -> bool:
+    """Whether the count is held without the numbers that can't be read."""
+    return told.gpus is not None and judge(asked, told, pool, over_nodes=over_nodes).request is not None
 
 
 def _rooms(asked: ResourceRequest, pool: Pool, *, over_nodes: bool) -> Rooms:

@@ -13,8 +13,8 @@ Limit = int | float | str | tuple[str, ...] | None
 class FieldError:
     """One thing wrong with a request: ``limit`` is the largest value, or the names, that would be accepted.
 
-    ``limits``: what to set other fields to, by name and all of them together, for this to be accepted as it is; None
-    is to leave a field out.
+    ``limits``: what to set fields to, by name and all of them together, for this to be accepted as it is: others, or
+    this one where it is to be left out, which is None.
     """
 
     field: str

@@ -405,7 +405,32 @@ def test_a_limit_of_what_can_not_be_read_says_that_it_is_without_the_rules(body)
 
 def test_a_number_that_nothing_goes_with_is_told_without_a_limit():
     (error,) = checked({"gpu_count": 10, "node_count": "x"}, the_pool=MID)[1]
-    assert (error.limit, error.message) == (None, "node_count must be a whole number from 1 up, not 'x'")
+    message = "node_count must be a whole number from 1 up, not 'x', and none goes with 10 GPUs: leave it out"
+    assert (error.limit, error.limits, error.message) == (None, {"node_count": None}, message)
+    accepted({"gpu_count": 10}, the_pool=MID)
+
+
+@pytest.mark.parametrize(
+    ("body", "left_out", "gpus"),
+    [
+        ({"gpu_count": 7, "gpus_per_node": "x"}, "it", 7),
+        ({"gpu_count": 7, "gpus_per_node": 0, "max_wait_for_level": "9999d"}, "it", 7),
+        ({"gpu_count": 7, "node_count": "", "max_wait_for_level": 600}, "it", 7),
+        ({"gpu_count": 30, "node_count": 1.5}, "it", 14),
+        ({"gpu_count": 14, "node_count": "x", "gpu_per_node": []}, "node_count and gpu_per_node", 14),
+        ({"gpu_count": 30, "node_count": 0, "affinity": in_rack("zzz")}, "it", 14),
+    ],
+)
+def test_numbers_that_can_not_be_read_and_nothing_goes_with_are_to_be_left_out(body, left_out, gpus):
+    errors = checked(body, the_pool=MIXED)[1]
+    idle = [each for each in errors if is_left_out(each)]
+    assert {each.field for each in idle} == set(body) & {"node_count", "gpus_per_node", "gpu_per_node"}
+    assert all(each.message.endswith(f", and none goes with {gpus} GPUs: leave {left_out} out") for each in idle)
+    assert {each.field: each.limit for each in errors if each.field == "gpu_count"} == (
+        {} if body["gpu_count"] == gpus else {"gpu_count": gpus}
+    )
+    mended = {**body, "gpu_count": gpus, **(idle[0].limits or {})}
+    accepted(without_rules(mended) if RULE in told(body) else mended, the_pool=MIXED)
 
 
 def test_a_number_in_a_pool_of_nodes_without_gpus_is_told_without_a_limit():
@@ -506,7 +531,12 @@ LIMITED = (*COUNTS, "gpu_memory_min", "max_duration")
 
 
 def has_limit(error: FieldError) -> bool:
-    return error.field in LIMITED and bool(error.limit)
+    return error.field in LIMITED and (bool(error.limit) or is_left_out(error))
+
+
+def is_left_out(error: FieldError) -> bool:
+    """Whether the field itself is to be left out."""
+    return error.field in (error.limits or {}) and (error.limits or {})[error.field] is None
 
 
 def with_limits(body: dict[str, object], errors: tuple[FieldError, ...]) -> dict[str, object]:
@@ -515,7 +545,7 @@ def with_limits(body: dict[str, object], errors: tuple[FieldError, ...]) -> dict
     left_out = {each.field for each in errors if each.field == "nvlink_exclusive"}
     if any(each.field == "allow_span" for each in errors):
         left_out |= {"allow_span", "max_wait_for_level"}
-    limits = {each.field: each.limit for each in errors if has_limit(each)}
+    limits = {each.field: each.limit for each in errors if has_limit(each)}  # None for a field to leave out
     return {**body, **limits, **dict.fromkeys(left_out)}
 
 

@@ -13,7 +13,17 @@ from scheduling.core.pool import Pool
 from scheduling.core.request import FieldError
 
 from .submitting import checked
-from .test_refusals_together import BODIES, COUNTS, POLICIES, RULE, pools, reasons, with_limits, without_rules
+from .test_refusals_together import (
+    BODIES,
+    COUNTS,
+    POLICIES,
+    RULE,
+    is_left_out,
+    pools,
+    reasons,
+    with_limits,
+    without_rules,
+)
 
 LARGEST = 20  # no pool that is drawn has more GPUs
 UNREAD = ("out_of_range", "not_a_whole_number", "required")
@@ -55,3 +65,14 @@ def test_where_no_number_is_told_none_is_accepted(the_pool, body, over_nodes, po
         return
     for numbers in product(range(1, LARGEST + 1), repeat=len(without)):
         assert not why({**mended, **dict(zip(without, numbers, strict=True))}) <= rest
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(pools().filter(lambda pool: pool.installed), BODIES, st.booleans(), POLICIES)
+def test_a_number_of_which_none_is_told_is_to_be_left_out_unless_there_are_no_such_gpus(
+    the_pool, body, over_nodes, policy
+):
+    mended, unread, why = taken(body, the_pool, policy, over_nodes=over_nodes)
+    idle = [field for field, error in unread.items() if is_left_out(error)]
+    assert all(error.limit or field in idle or ("counts", "none") in why(body) for field, error in unread.items())
+    assert not {(field, code) for field, code in why(mended) if field in (*idle, "counts")} or not idle
