@@ -137,7 +137,7 @@ def _left_out(fields: Fields, name: str, counts: Counts, idle: Sequence[str]) ->
         f"{name} must be a whole number from 1 up, not {shown(fields.value(name))}, and none goes with "
         f"{gpus_in_words(counts.gpus or 1)}: leave {which} out"
     )
-    return replace(fields.errors[-1], message=message, limits={fields.spelt(each): None for each in idle})
+    return replace(fields.errors[-1], message=message, limits=dict.fromkeys(idle))
 
 
 def largest_beside(counts: Counts, rooms: Rooms) -> dict[str, int]:

@@ -14,7 +14,7 @@ from scheduling.core.neighbours import read_neighbours
 from scheduling.core.patience import read_patience, refuse_idle_patience
 from scheduling.core.policy import Policy, QueuePolicy
 from scheduling.core.pool import Pool
-from scheduling.core.resources import RUNGS, ResourceRequest
+from scheduling.core.resources import RUNGS, FieldError, ResourceRequest
 from scheduling.core.rule_advice import with_advice
 from scheduling.core.units import TooMuch, as_memory, parse_duration, parse_memory
 
@@ -40,7 +40,8 @@ def read_resources(
     _tell_unread(fields, wanted, counts, pool, over_nodes=over_nodes, exclusive=exclusive)
     if memory is None:
         _tell_memory_that_goes_with(fields, wanted, counts, pool, over_nodes=over_nodes)
-    fields.errors = with_rules_apart(with_advice(fields.errors, wanted, counts, pool, over_nodes=over_nodes))
+    advised = with_advice(fields.errors, wanted, counts, pool, over_nodes=over_nodes)
+    fields.errors = [_as_sent(fields, error) for error in with_rules_apart(advised)]
     if wanted.max_wait_for_level_s is not None:
         refuse_idle_patience(fields, wanted, verdict, counts, pool, over_nodes=over_nodes)
     if verdict.request is None or not counts.whole:
@@ -73,6 +74,11 @@ def _wanted(
         apart=apart,
     )
     return wanted, exclusive
+
+
+def _as_sent(fields: Fields, error: FieldError) -> FieldError:
+    """The error with the fields of its limits as the sender spells them."""
+    return replace(error, limits={fields.spelt(name): limit for name, limit in (error.limits or {}).items()} or None)
 
 
 def _tell_unread(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from scheduling.core.fields import ALIASES
 from scheduling.core.halving import largest_that
 from scheduling.core.request import Submission
 from scheduling.core.units import gb, parse_memory
@@ -34,20 +35,52 @@ def helps(
 ) -> tuple[Changed, ...]:
     """Every change with which the body would be taken: one field each, or several at once where no number alone does.
 
-    ``errors``: the refusals of the body, whose limits are tried.
+    ``errors``: the refusals of the body, whose limits are tried. The fields of a change are spelt as the body has them.
     """
-    limits = {each["field"]: each["limit"] for each in errors if _told(each)}
+    spelt: dict[str, list[str]] = {}
+    for name in body:
+        spelt.setdefault(ALIASES.get(name, name), []).append(name)
+    plain = {right: body[names[0]] for right, names in spelt.items()}
+
+    def as_sent(found: Changed) -> Changed:
+        fields = {name: value for right, value in found.fields.items() for name in spelt.get(right, [right])}
+        return replace(found, fields=fields)
+
+    return tuple(map(as_sent, _helps(plain, errors, actor, now)))
+
+
+def _helps(
+    body: Mapping[str, Any], errors: Sequence[Mapping[str, Any]], actor: Actor, now: datetime
+) -> Iterator[Changed]:
+    limits = {ALIASES.get(each["field"], each["field"]): each["limit"] for each in errors if _told(each)}
     told = (({field: limit}, _at_most(field, limit)) for field, limit in limits.items())
     alone = [found for fields, words in told if (found := _tried(body, fields, words, actor, now)) is not None]
     if not alone and len(limits) > 1:
-        words = " and ".join(_at_most(field, limit) for field, limit in limits.items())
-        together = _tried(body, limits, words, actor, now)
+        together = _together(body, limits, actor, now)
         alone = [] if together is None else [together]
     fewer: list[Changed] = []
-    if not limits and any(each["field"] == "affinity.required" for each in errors):
+    ruled = [each for each in errors if each["field"] == "affinity.required"]
+    if not limits and ruled:
         fewer = [found for count in _counts(body) if (found := _most(body, count, actor, now)) is not None]
-    loose = (_tried(body, fields, words, actor, now) for fields, words in _loosened(body))
-    return (*alone, *fewer, *(found for found in loose if found is not None))
+    yield from (*alone, *fewer)
+    for each in ruled:
+        there = _together(body, _of_right_names(each.get("limits") or {}), actor, now)
+        if there is not None and all(found.fields != there.fields for found in fewer):
+            yield there
+    for fields, words in _loosened(body):
+        loose = _tried(body, fields, words, actor, now)
+        if loose is not None:
+            yield loose
+
+
+def _of_right_names(limits: Mapping[str, Any]) -> dict[str, Any]:
+    return {ALIASES.get(name, name): limit for name, limit in limits.items()}
+
+
+def _together(body: Mapping[str, Any], limits: Mapping[str, Any], actor: Actor, now: datetime) -> Changed | None:
+    """The body with all these limits, and without the fields of which it is None; None where there are no limits."""
+    words = " and ".join(_at_most(field, limit) for field, limit in limits.items() if limit is not None)
+    return _tried(body, limits, words, actor, now) if words else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +135,7 @@ def _tried(
     submission, resolved, _ = jobs.check({**body, **fields}, actor, now)
     if submission is None:
         return None
-    lost = [name for name in _LEVELS if "node_count" in fields and name in fields]
+    lost = [name for name in _LEVELS if name in fields and len(fields) > 1]
     if "nvlink_required" in fields and body.get("nvlink_exclusive"):
         lost.append("nvlink_exclusive")
     whole = given_up.whole(words, asked=_in_all(body), gpus=submission.request.gpu_count, lost=lost)
@@ -117,7 +150,8 @@ def _in_all(body: Mapping[str, Any]) -> int | None:
 
 def _told(error: Mapping[str, Any]) -> bool:
     """Whether the error has a value of a field that would be taken instead."""
-    return error["field"] in ("gpu_count", "node_count", "gpus_per_node", "gpu_memory_min") and bool(error["limit"])
+    field = ALIASES.get(error["field"], error["field"])
+    return field in ("gpu_count", "node_count", "gpus_per_node", "gpu_memory_min") and bool(error["limit"])
 
 
 def _at_most(field: str, limit: Any) -> str:

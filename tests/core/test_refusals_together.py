@@ -252,6 +252,12 @@ def test_where_no_number_would_be_taken_with_the_rules_none_is_told():
     assert limits_there(sent) is None
 
 
+def test_the_numbers_that_are_asked_for_where_the_rules_hold_are_spelt_as_they_were_sent():
+    sent = {"gpu_count": None, "gpu_per_node": 4, "affinity": on("n-b")}
+    assert limits_there(sent) == {"gpu_per_node": 2}
+    accepted({**sent, "gpu_per_node": 2}, the_pool=MIXED)
+
+
 UNEVEN = pool(gpus("n0", 8), gpus("n1", 8), gpus("n2", 2), gpus("n3", 2))
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from scheduling.core.units import gb
 from tests import builders as b
 
 from .asking import planned
 
 pytestmark = pytest.mark.django_db
 
+SMALL_MIB = 38147
 ONE_OF_3 = ", so 1 GPU instead of 3"
 ON_N2 = {"affinity": {"required": [{"key": "node", "op": "In", "values": ["n2"]}]}}
 
@@ -62,3 +64,36 @@ def test_gpus_over_any_nodes_are_offered_where_no_even_split_holds_the_count(who
 def test_gpus_over_any_nodes_are_not_offered_to_a_kind_that_lies_on_one(who, models, nodes):
     found = offered(who, b.merge_body(models, gpu_count=8, nvlink_required=False))
     assert found == [("at most 4 GPUs", {"gpu_count": 4})]
+
+
+def test_what_the_refusal_of_the_rules_asks_for_together_is_offered(who):
+    b.node("n5", gpus=2, memory_gb=40)
+    on_n5 = {"affinity": {"required": [{"key": "node", "op": "In", "values": ["n5"]}]}}
+    words = f"a need for at most {gb(SMALL_MIB)} of memory per GPU"
+    less = {"gpu_memory_min": f"{SMALL_MIB}MiB"}
+    found = offered(who, b.command_body(gpu_count=4, gpu_memory_min="70GB", **on_n5))
+    assert (f"{words} and at most 2 GPUs", {**less, "gpu_count": 2}) in found
+    assert (words, less) in offered(who, b.command_body(gpu_count=2, gpu_memory_min="70GB", **on_n5))
+
+
+def test_what_is_offered_together_says_that_patience_is_left_out(who, nodes):
+    found = offered(
+        who, b.command_body(gpu_count=4, node_count=2, gpu_memory_min="1GB", **ON_N2, max_wait_for_level=60)
+    )
+    assert found[0][0] == "at most 1 node, so 2 GPUs instead of 4, and without max_wait_for_level"
+
+
+@pytest.mark.parametrize(
+    ("counts", "fields"),
+    [
+        ({"gpu_per_node": 3, "gpu_count": None}, {"gpu_per_node": 2}),
+        (
+            {"gpu_per_node": 3, "gpus_per_node": 3, "gpu_count": 3},
+            {"gpu_per_node": 2, "gpus_per_node": 2, "gpu_count": 2},
+        ),
+    ],
+)
+def test_a_change_has_the_fields_as_the_body_spells_them(who, nodes, counts, fields):
+    assert fields in [each for _, each in offered(who, b.command_body(**ON_N2, **counts))]
+    large = {name: value and 9 for name, value in counts.items()}
+    assert dict.fromkeys(fields, 4) in [each for _, each in offered(who, b.command_body(**large))]
