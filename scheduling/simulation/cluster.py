@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from scheduling.core.fields import shown
 from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.units import parse_memory
 from scheduling.core.words import agree, nodes_in_words
-from scheduling.simulation.table import Row, TableError, faults_of, refuse, rows_of
+from scheduling.simulation.table import MAX_TOLD, Row, TableError, faults_of, in_lines, refuse, rows_of
 
 UNLIMITED_MIB = 1 << 40
 MAX_GPUS_PER_NODE = 1024
@@ -41,11 +41,12 @@ class Cluster:
 
 def cluster(nodes: str) -> Cluster:
     """The pool of ``nodes``: a SPEC (:func:`pool_of_spec`) or the path of a CSV file (:func:`cluster_of_file`)."""
-    if _PART.fullmatch(nodes.split(",")[0].strip()):
+    parts = [_PART.fullmatch(part.strip()) for part in nodes.split(",")]
+    if parts[0] is not None or (any(parts) and not _is_file(nodes)):
         return Cluster(pool_of_spec(nodes))
     if not _is_file(nodes):
         raise ClusterError(
-            f"--nodes {shown(nodes)} is neither a file nor a cluster: {HOW}; or name a CSV file of nodes"
+            f"--nodes: {shown(nodes)} is neither a file nor a cluster: {HOW}; or name a CSV file of nodes"
         )
     return cluster_of_file(Path(nodes))
 
@@ -58,25 +59,43 @@ def _is_file(name: str) -> bool:
 
 
 def pool_of_spec(spec: str) -> Pool:
-    """The cluster of a text: memory without limit, one rack, and one NVLink group for each node."""
+    """The cluster of a text: memory without limit, one rack, and one NVLink group for each node. ClusterError names all
+    parts that can't be used, a line for each number out of range, up to ``MAX_TOLD`` lines."""
+    parts = [part.strip() for part in spec.split(",")]
+    matches = [_PART.fullmatch(part) for part in parts]
+    sizes = [(int(match[1]), int(match[2]), match[3] or ANY_MODEL) for match in matches if match]
+    wrong = [*_unreadable(part for part, match in zip(parts, matches, strict=True) if match is None)]
+    read = [part for part, match in zip(parts, matches, strict=True) if match]
+    for part, (size, count, _) in zip(read, sizes, strict=True):
+        wrong += _out_of_range(part, size, count)
+    within = sum(size * count for size, count, _ in sizes if not [*_out_of_range("", size, count)])
+    if within > MAX_GPUS:
+        wrong.append(f"--nodes: {shown(spec)} has more than {MAX_GPUS} GPUs in all: ask for fewer nodes")
+    if wrong:
+        raise ClusterError(in_lines(wrong))
     nodes: list[Node] = []
     gpus: list[Gpu] = []
-    for place, part in enumerate(spec.split(",")):
-        match = _PART.fullmatch(part.strip())
-        if match is None:
-            raise ClusterError(f"{shown(part.strip())} in --nodes {shown(spec)} can't be read: {HOW}")
-        size, count, model = int(match[1]), int(match[2]), match[3] or ANY_MODEL
-        for number, most, what in ((size, MAX_GPUS_PER_NODE, "GPUs on each node"), (count, MAX_NODES, "nodes")):
-            if not 1 <= number <= most:
-                told = f"{shown(part.strip())} in --nodes {shown(spec)} asks for {shown(number)} {what}"
-                raise ClusterError(f"{told}; ask for 1 to {most}: {HOW}")
-        if len(gpus) + size * count > MAX_GPUS:
-            raise ClusterError(f"--nodes {shown(spec)} has more than {MAX_GPUS} GPUs in all: ask for fewer nodes")
+    for place, (size, count, model) in enumerate(sizes):
         for number in range(count):
             name = f"n{place}-{number:0{len(str(count - 1))}d}"
             nodes.append(Node(name, "rack"))
             gpus.extend(_gpus(name, size, model=model, memory_mib=UNLIMITED_MIB, group=f"{name}-nvlink"))
     return Pool(tuple(nodes), tuple(gpus))
+
+
+def _unreadable(parts: Iterable[str]) -> Iterator[str]:
+    """That these parts of a text can't be read, if there are any."""
+    told = [shown(part) for part in dict.fromkeys(parts)]
+    if told:
+        more = f" and {len(told) - MAX_TOLD} more" if len(told) > MAX_TOLD else ""
+        yield f"--nodes: {', '.join(told[:MAX_TOLD])}{more} can't be read: {HOW}"
+
+
+def _out_of_range(part: str, size: int, count: int) -> Iterator[str]:
+    """That there are no nodes of so many GPUs, or not so many nodes."""
+    for number, most, what in ((size, MAX_GPUS_PER_NODE, "GPUs on each node"), (count, MAX_NODES, "nodes")):
+        if not 1 <= number <= most:
+            yield f"--nodes: {shown(part)} asks for {shown(number)} {what}; ask for 1 to {most}"
 
 
 def pool_of_file(path: Path) -> Pool:

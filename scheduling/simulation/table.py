@@ -147,8 +147,13 @@ def rows_of(
 def refuse(wrong: Sequence[str]) -> None:
     """TableError with all that is wrong, on a line each, up to ``MAX_TOLD``; nothing where nothing is."""
     if wrong:
-        more = [f"and {len(wrong) - MAX_TOLD} more"] if len(wrong) > MAX_TOLD else []
-        raise TableError("\n".join([*wrong[:MAX_TOLD], *more]))
+        raise TableError(in_lines(wrong))
+
+
+def in_lines(wrong: Sequence[str]) -> str:
+    """All that is wrong, on a line each, up to ``MAX_TOLD``."""
+    more = [f"and {len(wrong) - MAX_TOLD} more"] if len(wrong) > MAX_TOLD else []
+    return "\n".join([*wrong[:MAX_TOLD], *more])
 
 
 def faults_of(row: Row, cells: Iterable[Callable[[Row], object]]) -> list[str]:
@@ -194,13 +199,15 @@ def _header(
     if len(header) == 1 and (mark := _mark(header[0], columns)) is not None:
         raise TableError(f"{name}, line 1: the columns are separated by {mark!r}; separate them by commas")
     wrong: list[str] = []
-    unknown = set[str]()
+    unknown, known = set[str](), f" Known are {', '.join(columns)}"
     for column in dict.fromkeys(header):
         if column not in columns:
             near = get_close_matches(column, columns, 1)
             unknown.update(near)
             hint = f"; did you mean {near[0]}?" if near else "; remove it."
-            wrong.append(f"{name}, line 1, column {column!r} is unknown{hint} Known are {', '.join(columns)}")
+            # Which are known is told once, with the last of them.
+            wrong = [told.removesuffix(known) for told in wrong]
+            wrong.append(f"{name}, line 1, column {column!r} is unknown{hint}{known}")
         elif header.count(column) > 1:
             unknown.add(column)
             wrong.append(f"{name}, line 1, column {column} is there twice; remove one")
@@ -211,7 +218,7 @@ def _header(
             unknown.add(column)
             wrong.append(f"{name}, line 1, column {column} is missing; {what}")
     if not set(columns) & set(header):  # it is a table of something else
-        raise TableError(wrong[0])
+        refuse(wrong)
     unknown -= {column for column in unknown if header.count(column) == 1}
     places = {column: place for place, column in enumerate(header) if column not in unknown}
     return wrong, _Header(places, frozenset(unknown))

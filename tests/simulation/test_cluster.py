@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scheduling.core.units import parse_memory
-from scheduling.simulation.cluster import UNLIMITED_MIB, ClusterError, cluster, pool_of_file, says_types
+from scheduling.simulation.cluster import HOW, UNLIMITED_MIB, ClusterError, cluster, pool_of_file, says_types
 from scheduling.simulation.table import TableError
 
 OPENB = Path(__file__).parent.parent / "data" / "openb_excerpt_nodes.csv"
@@ -43,8 +43,8 @@ def test_a_text_that_is_neither_a_cluster_nor_a_file_is_refused_with_how_to_writ
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("0x4", "'0x4' in --nodes '0x4' asks for 0 GPUs on each node; ask for 1 to 1024"),
-        ("8x2,8x0", "'8x0' in --nodes '8x2,8x0' asks for 0 nodes; ask for 1 to 100000"),
+        ("0x4", "^--nodes: '0x4' asks for 0 GPUs on each node; ask for 1 to 1024$"),
+        ("8x2,8x0", "^--nodes: '8x0' asks for 0 nodes; ask for 1 to 100000$"),
         ("1025x1", "asks for 1025 GPUs on each node; ask for 1 to 1024"),
         ("8x100001", "asks for 100001 nodes; ask for 1 to 100000"),
     ],
@@ -52,6 +52,48 @@ def test_a_text_that_is_neither_a_cluster_nor_a_file_is_refused_with_how_to_writ
 def test_a_part_out_of_range_is_refused_with_the_number_and_its_range(spec, words):
     with pytest.raises(ClusterError, match=words):
         cluster(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "lines"),
+    [
+        (
+            "8x2,-1x2,8x,foo,0x1,8x0",
+            [
+                f"--nodes: '8x', 'foo' can't be read: {HOW}",
+                "--nodes: '-1x2' asks for -1 GPUs on each node; ask for 1 to 1024",
+                "--nodes: '0x1' asks for 0 GPUs on each node; ask for 1 to 1024",
+                "--nodes: '8x0' asks for 0 nodes; ask for 1 to 100000",
+            ],
+        ),
+        ("8x2,a,b", [f"--nodes: 'a', 'b' can't be read: {HOW}"]),
+        ("a,b,8x2", [f"--nodes: 'a', 'b' can't be read: {HOW}"]),
+        ("a,b", [f"--nodes: 'a,b' is neither a file nor a cluster: {HOW}; or name a CSV file of nodes"]),
+        (
+            "0x0,1024x1000,x",
+            [
+                f"--nodes: 'x' can't be read: {HOW}",
+                "--nodes: '0x0' asks for 0 GPUs on each node; ask for 1 to 1024",
+                "--nodes: '0x0' asks for 0 nodes; ask for 1 to 100000",
+                "--nodes: '0x0,1024x1000,x' has more than 200000 GPUs in all: ask for fewer nodes",
+            ],
+        ),
+    ],
+)
+def test_all_that_is_wrong_with_a_text_is_told_at_once_and_how_to_write_it_once(spec, lines):
+    with pytest.raises(ClusterError) as wrong:
+        cluster(spec)
+    assert str(wrong.value).splitlines() == lines
+
+
+def test_of_a_text_with_very_much_wrong_the_first_parts_are_told_and_how_many_more():
+    spec = ",".join(["8x2", *(f"p{place}" for place in range(30)), *(f"0x{place + 1}" for place in range(30))])
+    with pytest.raises(ClusterError) as wrong:
+        cluster(spec)
+    lines = str(wrong.value).splitlines()
+    assert lines[0].startswith("--nodes: 'p0', 'p1', ")
+    assert " 'p19' and 10 more can't be read" in lines[0]
+    assert (len(lines), lines[-1]) == (21, "and 11 more")
 
 
 def test_columns_and_nodes_that_change_nothing_are_told(tmp_path):

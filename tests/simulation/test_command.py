@@ -71,6 +71,16 @@ def test_the_jobs_that_run_beyond_their_walltime_are_told_beside_the_table_and_i
     assert (err.getvalue(), found["details"]["notes"], found["makespan_s"]) == (f"note: {note}\n", [note], 110)
 
 
+def test_a_file_that_is_no_table_of_nodes_is_told_its_columns_and_those_that_are_missing():
+    with pytest.raises(CommandError) as wrong:
+        printed(nodes="README.md")
+    assert [line.split("; ")[0] for line in str(wrong.value).splitlines()] == [
+        "--nodes: README.md, line 1, column '# EMEP' is unknown",
+        "README.md, line 1, column node is missing",
+        "README.md, line 1, column gpus is missing",
+    ]
+
+
 @pytest.mark.parametrize("name", ["plain.csv", "--jobs.csv", "--jobs: x.csv"])
 def test_what_is_wrong_with_the_jobs_names_the_argument_once(name, tmp_path):
     path = tmp_path / name
@@ -178,13 +188,12 @@ WRONG = [
     (["--save-s=1e3"], "argument --save-s: write whole seconds from 0 to 86400, not '1e3'"),
     (["--save-s"], "argument --save-s: expected one argument"),
     (["--classes=all"], "argument --classes: invalid choice: 'all' (choose from 'none', 'hash')"),
-    (["--nodes=8by2"], "--nodes '8by2' is neither a file nor a cluster: write GPUSxNODES like 8x72"),
-    (["--nodes=8x-1"], "'8x-1' in --nodes '8x-1' asks for -1 nodes; ask for 1 to 100000: write GPUSxNODES like 8x72"),
+    (["--nodes=8by2"], "--nodes: '8by2' is neither a file nor a cluster: write GPUSxNODES like 8x72"),
+    (["--nodes=8x-1"], "--nodes: '8x-1' asks for -1 nodes; ask for 1 to 100000"),
     (["--nodes=-8x1"], "asks for -8 GPUs on each node; ask for 1 to 1024"),
     (["--nodes=8x1000000000"], "asks for 1000000000 nodes; ask for 1 to 100000"),
     (["--nodes=8x56,2x99999999999"], "asks for 99999999999 nodes; ask for 1 to 100000"),
-    (["--nodes=tests"], "--nodes 'tests' is neither a file nor a cluster: write GPUSxNODES like 8x72"),
-    (["--nodes=README.md"], "--nodes: README.md, line 1, column '# EMEP' is unknown"),
+    (["--nodes=tests"], "--nodes: 'tests' is neither a file nor a cluster: write GPUSxNODES like 8x72"),
     (["--jobs=gone.csv"], "--jobs: gone.csv can't be read (No such file or directory); name a CSV file"),
     (["--jobs=tests"], "--jobs: tests can't be read (Is a directory); name a CSV file, plain or gzip"),
     (["--jobs="], "argument --jobs: is empty; write the path of a file"),
@@ -217,7 +226,7 @@ def test_all_that_is_wrong_is_told_at_once_a_line_each(tmp_path, capsys):
         f"argument --restore-s: write whole seconds from 0 to 86400, not '-1'{see}",
         f"argument --save-s: write whole seconds from 0 to 86400, not 'x'{see}",
     ]
-    assert told[3].startswith("--nodes '8by2' is neither a file nor a cluster")
+    assert told[3].startswith("--nodes: '8by2' is neither a file nor a cluster")
     assert told[4].startswith("--policy: ")
     assert all(name in "".join(told[4:-1]) for name in ("half_life_s", "zzz"))
     assert told[-1].startswith("--jobs: gone.csv can't be read")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scheduling.simulation.table import TableError
-from scheduling.simulation.workload import ONE_PROJECT, TraceJob, read_trace
+from scheduling.simulation.workload import COLUMNS, ONE_PROJECT, REQUIRED, TraceJob, read_trace
 
 DATA = Path(__file__).parent.parent / "data"
 HEADER = "job_id,submit_s,duration_s,gpus,nodes,gpus_per_node,shape,gpu_type,gpu_mem_gb,user,project,req_walltime_s"
@@ -251,13 +251,32 @@ def test_all_that_is_wrong_with_header_and_cells_is_told_at_once_and_nothing_of_
     assert all(line.startswith(f"jobs.csv, {fault}") for line, fault in zip(said, faults, strict=True))
 
 
-def test_a_file_with_none_of_the_columns_is_told_of_the_first_alone(tmp_path):
+@pytest.mark.parametrize(
+    ("header", "faults"),
+    [
+        (
+            "foo,bar",
+            ["'foo' is unknown; remove it.", f"'bar' is unknown; remove it. Known are {', '.join(COLUMNS)}"],
+        ),
+        (
+            "id,submit,duration,gpu",
+            [
+                "'id' is unknown; remove it.",
+                "'submit' is unknown; did you mean submit_s?",
+                "'duration' is unknown; did you mean duration_s?",
+                f"'gpu' is unknown; did you mean gpus? Known are {', '.join(COLUMNS)}",
+            ],
+        ),
+    ],
+)
+def test_a_file_with_none_of_the_columns_is_told_all_of_its_header_and_nothing_of_its_rows(tmp_path, header, faults):
     path = tmp_path / "jobs.csv"
-    path.write_text("# A text,of words\nand,more\n")
-    with pytest.raises(
-        TableError, match=r"^jobs\.csv, line 1, column '# A text' is unknown; remove it\. Known are [^\n]*$"
-    ):
+    path.write_text(f"{header}\nand,more\n")
+    with pytest.raises(TableError) as wrong:
         read_trace(path)
+    must = f"add it: {', '.join(REQUIRED)} must be there"
+    missing = [f"{column} is missing; {must}" for column in REQUIRED]
+    assert str(wrong.value).splitlines() == [f"jobs.csv, line 1, column {each}" for each in (*faults, *missing)]
 
 
 HEAD = "job_id,submit_s,duration_s,gpus,shape\n"

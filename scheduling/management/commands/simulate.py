@@ -147,12 +147,11 @@ def _refused(options: Mapping[str, Any]) -> list[str]:
 
 @contextmanager
 def _naming(argument: str | None, wrong: list[str]) -> Iterator[None]:
-    """What is wrong with what the argument names is added to ``wrong`` with it in front, once: a cluster's message may
-    name it."""
+    """What is wrong with what the argument names is added to ``wrong`` with it in front, once: a cluster's names it."""
     try:
         yield
     except (ClusterError, PatchError, QueueingError, TableError) as fault:
-        named = argument is None or (isinstance(fault, ClusterError) and argument in str(fault))
+        named = argument is None or isinstance(fault, ClusterError)
         wrong.append(str(fault) if named else f"{argument}: {fault}")
 
 
