@@ -137,6 +137,10 @@ def _spread(fields: Fields, *, over_nodes: bool) -> bool:
     """Whether the GPUs may lie on any nodes; what binds them together can't be asked for beside it."""
     if not fields.flag("allow_span", default=False):
         return False
+    if not over_nodes and as_whole(fields.value("gpu_count")) != 1:  # it goes, whatever contradicts it
+        message = f"allow_span lets the GPUs lie on several nodes, and {ONE_NODE_ONLY}; leave it out"
+        fields.refuse("allow_span", "one_node_only", message)
+        return False
     contradicted = False
     for name, wanted in (
         ("node_count", fields.value("node_count") is not None and as_whole(fields.value("node_count")) != 1),
@@ -152,10 +156,6 @@ def _spread(fields: Fields, *, over_nodes: bool) -> bool:
             message = f"{which}; leave {'allow_span out, or ask by gpu_count alone' if counted else 'one out'}"
             fields.refuse("allow_span", "contradiction", message)
             contradicted = True
-    if not over_nodes and as_whole(fields.value("gpu_count")) != 1:
-        message = f"allow_span lets the GPUs lie on several nodes, and {ONE_NODE_ONLY}; leave it out"
-        fields.refuse("allow_span", "one_node_only", message)
-        return False
     return not contradicted
 
 

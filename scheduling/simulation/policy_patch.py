@@ -27,8 +27,16 @@ class PatchError(ValueError):
     """The patch can't be applied; the message names every wrong key, its limit and what to write."""
 
     def __init__(self, *wrong: Wrong) -> None:
-        super().__init__("; ".join(each.message for each in wrong))
+        super().__init__("; ".join(_known_once(wrong)))
         self.wrong = wrong
+
+
+def _known_once(wrong: Sequence[Wrong]) -> Iterator[str]:
+    """The messages, of which the last one of each place alone says which names are known there."""
+    last = {(each.place, each.known): each for each in wrong}
+    for each in wrong:
+        is_last = last[each.place, each.known] is each
+        yield each.message if is_last else each.message.removesuffix(each.known)
 
 
 class GivenTwice(ValueError):
@@ -163,8 +171,9 @@ def _unknown(path: str, given: Mapping[str, Any], known: Sequence[str]) -> Itera
         if key not in known:
             elsewhere = " or ".join(_places_of(key))
             hint = f"; it stands in {elsewhere}: move it there, or" if elsewhere else _meant(key, known)
-            message = f"there is no {shown(key)} in {where}{hint} remove it; known are {', '.join(known)}"
-            yield Wrong(f"{path}.{key[:MAX_KEY]}" if path else key[:MAX_KEY], message)
+            listed = f"; known are {', '.join(known)}"
+            message = f"there is no {shown(key)} in {where}{hint} remove it{listed}"
+            yield Wrong(f"{path}.{key[:MAX_KEY]}" if path else key[:MAX_KEY], message, path, listed)
 
 
 def _meant(key: str, known: Sequence[str]) -> str:

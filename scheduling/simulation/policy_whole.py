@@ -15,10 +15,15 @@ BACKOFFS = ("backoff_s", "backoff_cap_s")
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """One thing that is wrong with a patch: the whole path of its key, "" for the patch itself, and what to write."""
+    """One thing that is wrong with a patch: the whole path of its key, "" for the patch itself, and what to write.
+
+    ``known``: how the message of an unknown name ends, with those that there are in its ``place``.
+    """
 
     path: str
     message: str
+    place: str = ""
+    known: str = ""
 
 
 def wrong_together(policy: Policy, patch: Mapping[str, Any]) -> Iterator[Wrong]:

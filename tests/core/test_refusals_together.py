@@ -728,9 +728,24 @@ def test_patience_has_no_effect_once_spreading_is_left_out_which_it_must_be():
     sent = {"gpu_count": 3, "allow_span": True, "max_wait_for_level": "1h"}
     assert [each[:2] for each in told(sent, over_nodes=False)] == [
         ("max_wait_for_level", "no_effect"),
-        ("allow_span", "contradiction"),
         ("allow_span", "one_node_only"),
     ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"max_wait_for_level": "1h"},
+        {"required_level": "rack"},
+        {"nvlink_required": True},
+        {"node_count": 1},
+        {"gpus_per_node": 2},
+    ],
+)
+def test_spreading_that_must_be_left_out_is_not_offered_as_a_choice(body):
+    errors = checked({"gpu_count": 2, "allow_span": True, **body}, the_pool=MIXED, over_nodes=False)[1]
+    assert [each.code for each in errors if each.field == "allow_span"] == ["one_node_only"]
+    assert not any(CONTRADICTS.match(each.message) for each in errors)
 
 
 WIDE = pool(gpus("n0", 2, group="g"), gpus("n1", 2, group="g"))

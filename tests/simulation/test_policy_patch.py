@@ -131,6 +131,17 @@ def test_a_name_that_is_not_known_is_told_where_it_stands_or_one_that_is_like_it
     )
 
 
+def test_which_names_are_known_is_told_once_for_all_unknown_ones_of_a_place():
+    patch = {"foo": 1, "retry": {"a": 1, "b": 2}, "bar": 2, "half_life_s": -1}
+    with pytest.raises(PatchError) as refused:
+        patched(DEFAULT_POLICY, patch)
+    said = str(refused.value)
+    assert (said.count("known are"), said.count("known are half_life_s"), said.count("known are infra")) == (2, 1, 1)
+    assert all(f"there is no '{name}' in " in said for name in ("foo", "bar", "a", "b"))
+    # To programs each is told by itself.
+    assert sum("known are" in each.message for each in refused.value.wrong) == 4
+
+
 def test_a_file_is_read(tmp_path):
     path = tmp_path / "patch.json"
     path.write_text('{"half_life_s": 60}')
