@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from scheduling.core.alternatives import Alternative
-from scheduling.core.estimate import Estimate, estimate, latest, soonest
+from scheduling.core.estimate import Estimate, estimate, latest, soonest, soonest_to_come
 from scheduling.core.explain import Explainer
 from scheduling.core.in_hand import starting_soon
 from scheduling.core.leaving import held_for, once_saved, unsaved
@@ -166,9 +166,12 @@ class Outlook:
         """The estimate in whole minutes as reasons tell theirs, its late end up and the rest down; an early end until
         which something keeps it is exact.
 
-        Nothing of it lies in the past or before ``not_before_ms``.
+        Nothing of it lies in the past or before ``not_before_ms``, nor, where nothing is free yet, at this instant: the
+        early end is exact then, too.
         """
-        low = max(found.told_low, self.plan.now_ms, not_before_ms)
+        now_ms = self.plan.now_ms
+        first = found.low if found.exact else soonest_to_come(found.low, now_ms)
+        low = max(first, now_ms, not_before_ms)
         return self.span(low_ms=low, at_ms=max(soonest(found.at), low), high_ms=max(latest(found.high), low))
 
     def start_of(self, found: Preview, job: WaitingJob) -> Span | None:

@@ -50,11 +50,13 @@ def test_an_estimate_is_never_told_as_after_the_start_nor_its_end_as_before(who,
     assert dict(found.reasons[0].numbers)["earliest_at_ms"] == to_ms(found.start.low)
 
 
-def test_an_estimate_does_not_lie_in_the_past(who, models):
+def test_an_estimate_neither_lies_in_the_past_nor_says_now_while_nothing_is_free_yet(who, models):
     b.running(who["alice"], models, gpu_count=4, max_duration=70)
-    job = b.submitted(who["alice"], b.merge_body(models, gpu_count=4))
-    found = whatif.foretell(job, b.later(65))
-    assert (found.start.low, found.start.at, found.start.high) == (b.later(65), b.later(65), b.later(120))
+    body = b.merge_body(models, gpu_count=4)
+    plan = planned(who["alice"], body, b.later(65))
+    found = whatif.foretell(b.submitted(who["alice"], body), b.later(65))
+    for start in (plan.start, found.start):
+        assert (start.low, start.at, start.high) == (b.later(70), b.later(70), b.later(120))
 
 
 def test_a_job_that_is_to_start_later_starts_no_sooner_though_gpus_are_free(who, models):
