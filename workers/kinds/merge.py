@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from workers.engines.merging import ENGINE_VERSION, Candidate, device_class
-from workers.engines.planning import PlannedTensor, plan_output
+from workers.engines.planning import OutputPlan, PlannedTensor, plan_output
 from workers.engines.producing import partition, produce
 from workers.engines.refusals import EngineRefusal
 from workers.engines.writing import PlannedWriter
@@ -78,16 +78,8 @@ def _run(context: JobContext) -> int:
     if count < len(devices):
         context.log(f"memory for {count} of {len(devices)} devices: the others are not used")
         devices = devices[:count]
-    lineage = _Lineage(
-        _recipe(context, recipe, candidate), [i.artifact for i in context.inputs], device_class(devices[0])
-    )
-    told = lineage.document()
-    plan = plan_output(
-        candidate.outputs,
-        metadata=candidate.metadata,
-        identity=told,
-        max_shard_size=context.params.get("max_shard_size"),
-    )
+    told = lineage_of(context, recipe, candidate, device_class(devices[0]))
+    plan = planned(context, candidate, told)
     context.log(
         f"plan: {_counted(len(plan.tensors), 'tensor')}, {plan.size} bytes in {_counted(len(plan.files), 'file')}, "
         f"at most {candidate.memory_estimate(len(devices))} bytes of memory for data, {plan.digest}"
@@ -116,9 +108,27 @@ def _run(context: JobContext) -> int:
         )
         if not complete:
             return _checkpoint(context, writer, told, before)
-        return _store(context, writer, told, recipe, candidate)
+        store(context, writer, told, recipe, candidate)
+        context.events.emit("done")
+        return DONE
     finally:
         writer.close()
+
+
+def lineage_of(context: JobContext, recipe: Recipe, candidate: Candidate, device: str) -> dict[str, Any]:
+    """What the output's bytes depend on, and the key of it: this becomes the artifact's lineage."""
+    parents = [i.artifact for i in context.inputs]
+    return _Lineage(_recipe(context, recipe, candidate), parents, device).document()
+
+
+def planned(context: JobContext, candidate: Candidate, lineage: Mapping[str, Any]) -> OutputPlan:
+    """Where every byte of the output will lie; its digest identifies the merge."""
+    return plan_output(
+        candidate.outputs,
+        metadata=candidate.metadata,
+        identity=lineage,
+        max_shard_size=context.params.get("max_shard_size"),
+    )
 
 
 def _values(recipe: Recipe, candidate: Candidate) -> Iterator[str]:
@@ -197,10 +207,12 @@ def _checkpoint(context: JobContext, writer: PlannedWriter, lineage: Mapping[str
     return context.checkpoint_exit_code
 
 
-def _store(
-    context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any], recipe: Recipe, candidate: Candidate
-) -> int:
-    destination = context.output_dir / OUTPUT
+def store(
+    context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any], recipe: Recipe, candidate: Candidate,
+    name: str = OUTPUT,
+) -> None:  # fmt: skip
+    """The written output lies in the output directory with its small files, and is announced under ``name``."""
+    destination = context.output_dir / name
     shutil.rmtree(destination, ignore_errors=True)  # what an attempt left that was killed while it published
     copied, carried = _carry(context, recipe, destination)
     taken = layers_taken(recipe) if recipe.is_sliced else None
@@ -208,13 +220,11 @@ def _store(
     for changed in fit_config(destination, taken=taken, stored=stored, cut=cut, untied=is_untied(candidate)):
         context.log(f"store: {changed}")
     published = writer.publish(destination)
-    context.events.emit("artifact", name=OUTPUT, path=OUTPUT, kind="model", meta={**lineage, **carried})
+    context.events.emit("artifact", name=name, path=name, kind="model", meta={**lineage, **carried})
     context.log(
-        f"store: {OUTPUT} with {_counted(len(published), 'weight file')}, {writer.plan.size} bytes,"
+        f"store: {name} with {_counted(len(published), 'weight file')}, {writer.plan.size} bytes,"
         f" and {', '.join(copied) or 'no other file'}"
     )
-    context.events.emit("done")
-    return DONE
 
 
 def _carry(context: JobContext, recipe: Recipe, destination: Path) -> tuple[list[str], dict[str, str]]:
