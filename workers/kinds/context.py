@@ -5,6 +5,7 @@ The variables are those of the job contract (``EMEP_*``); a missing one is a bug
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import time
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workers.emep_job import EventLog, StopRequest, checkpoint_exit_code
+from workers.emep_job import MAX_EVENT_LINE, EventLog, StopRequest, checkpoint_exit_code, encode
 
 DONE = 0
 BUG = 1
@@ -61,6 +62,15 @@ class JobContext:
         """One line for people, at once."""
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
+
+    def announce(self, name: str, kind: str, meta: Mapping[str, Any]) -> None:
+        """What lies in the output directory under ``name`` is an artifact of this kind. A recipe too long for an event
+        is told by its sha256: it is that of the job's parameters."""
+        event = {"name": name, "path": name, "kind": kind, "meta": dict(meta)}
+        if len(encode({"type": "artifact", **event})) > MAX_EVENT_LINE:
+            text = json.dumps(meta["recipe"], sort_keys=True, separators=(",", ":")).encode()
+            event["meta"] = {**meta, "recipe": {"sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text)}}
+        self.events.emit("artifact", **event)
 
     def elapsed(self) -> float:
         """Seconds since this attempt's process began its work."""

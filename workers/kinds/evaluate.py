@@ -63,8 +63,7 @@ def _store(
     }
     write_file(destination / METRICS, json.dumps(document, indent=2, sort_keys=True).encode() + b"\n")
     _tell(context, found)
-    meta = {**told, **asdict(found)}
-    context.events.emit("artifact", name=OUTPUT, path=OUTPUT, kind="eval", meta=meta)
+    context.announce(OUTPUT, "eval", {**told, **asdict(found)})
     context.log(f"store: {OUTPUT} with {RESULTS} and {METRICS}")
     context.events.emit("done")
     return DONE

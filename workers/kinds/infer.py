@@ -75,7 +75,7 @@ def _store(
         if counts[name]:
             context.events.emit("metric", name=name, step=counts["rows"], value=counts[name])
     context.log(f"made: {', '.join(f'{name} {count}' for name, count in counts.items())}")
-    context.events.emit("artifact", name=OUTPUT, path=OUTPUT, kind="output", meta={**told, "counts": counts})
+    context.announce(OUTPUT, "output", {**told, "counts": counts})
     context.log(f"store: {OUTPUT} with {len(parts)} part{'' if len(parts) == 1 else 's'} and {MANIFEST}")
     context.events.emit("done")
     return DONE

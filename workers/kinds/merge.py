@@ -220,7 +220,7 @@ def store(
     for changed in fit_config(destination, taken=taken, stored=stored, cut=cut, untied=is_untied(candidate)):
         context.log(f"store: {changed}")
     published = writer.publish(destination)
-    context.events.emit("artifact", name=name, path=name, kind="model", meta={**lineage, **carried})
+    context.announce(name, "model", {**lineage, **carried})
     context.log(
         f"store: {name} with {_counted(len(published), 'weight file')}, {writer.plan.size} bytes,"
         f" and {', '.join(copied) or 'no other file'}"

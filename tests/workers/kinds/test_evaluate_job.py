@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import math
@@ -17,7 +18,7 @@ from tests.workers.engines.evaluations import DECODER, MLP, family_model, json_l
 from tests.workers.kinds.builders import PARENTS, Job, evaluate_job
 from tests.workers.kinds.test_merge_job import asked_after
 from workers.engines.evaluating import Evaluation
-from workers.kinds import by_batches
+from workers.kinds import by_batches, context
 from workers.kinds.digits import accuracy, split, train_models, write_models, write_samples
 from workers.protocol import MAX_EVENT_LINE
 
@@ -127,6 +128,18 @@ def test_an_architecture_of_many_characters_and_a_long_name_leave_an_event_that_
     (tmp_path / "inputs" / "dataset" / "test.jsonl").rename(tmp_path / "inputs" / "dataset" / long)
     assert job.run() == 0
     assert max(map(len, (tmp_path / "events").read_bytes().splitlines())) < MAX_EVENT_LINE
+
+
+def test_a_recipe_too_long_for_an_event_is_told_by_its_sha256(tmp_path: Path, monkeypatch) -> None:
+    plain = evaluate_job(tmp_path)
+    assert plain.run() == 0
+    meta = plain.events[-2]["meta"]
+    monkeypatch.setattr(context, "MAX_EVENT_LINE", 500)
+    again = plain.next_attempt()
+    assert again.run() == 0
+    text = json.dumps(meta["recipe"], sort_keys=True, separators=(",", ":")).encode()
+    told = {"sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text)}
+    assert again.events[-2]["meta"] == {**meta, "recipe": told}
 
 
 def test_the_log_tells_what_is_done_in_its_order(tmp_path: Path, capsys) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import shutil
@@ -17,7 +18,7 @@ from tests.workers.kinds.builders import PARENTS, Job, infer_job
 from tests.workers.kinds.test_evaluate_job import on_devices, refused
 from tests.workers.kinds.test_merge_job import asked_after
 from workers.engines.inferring import Inference
-from workers.kinds import by_batches, infer
+from workers.kinds import by_batches, context, infer
 from workers.protocol import MAX_EVENT_LINE
 
 BOTH = pytest.mark.parametrize("config", [MLP, DECODER], ids=["mlp", "decoder"])
@@ -269,3 +270,15 @@ def test_a_long_name_and_many_parts_leave_an_event_that_can_be_read(tmp_path: Pa
     assert job.run() == 0
     assert len(manifest(job)["parts"]) == 200
     assert max(map(len, (tmp_path / "events").read_bytes().splitlines())) < MAX_EVENT_LINE
+
+
+def test_a_recipe_too_long_for_an_event_is_told_by_its_sha256(tmp_path: Path, monkeypatch) -> None:
+    plain = infer_job(tmp_path)
+    assert plain.run() == 0
+    meta = plain.events[-2]["meta"]
+    monkeypatch.setattr(context, "MAX_EVENT_LINE", 500)
+    again = plain.next_attempt()
+    assert again.run() == 0
+    text = json.dumps(meta["recipe"], sort_keys=True, separators=(",", ":")).encode()
+    told = {"sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text)}
+    assert again.events[-2]["meta"] == {**meta, "recipe": told}

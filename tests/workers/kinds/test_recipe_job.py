@@ -16,6 +16,7 @@ from tests.workers.engines.test_recipes import ALL, FRANKEN, SLICED
 from tests.workers.kinds.builders import BASE, PARENTS, Job, merge_job
 from tests.workers.kinds.test_merge_job import asked_after
 from workers.merge_recipe import recipe_references
+from workers.protocol import MAX_EVENT_LINE
 
 CONFIG = {"architectures": ["X"], "num_hidden_layers": 3, "layer_types": ["full", "sliding", "full"], "é": 1}
 ARTIFACTS = {"a": PARENTS[0], "b": PARENTS[1], "base": BASE}
@@ -146,3 +147,22 @@ def test_a_disk_too_small_for_the_layers_is_refused(tmp_path: Path, monkeypatch)
     job.run()
     needed = 5 * 4 * (6 * 5 + 4 * 7) + 4 * (9 * 5 + 5) + 9 * 8
     assert (job.events[-1]["code"], job.events[-1]["details"]) == ("no_space", {"needed": needed, "free": 100})
+
+
+def test_a_recipe_too_long_for_an_event_is_told_by_its_sha256(tmp_path: Path) -> None:
+    """The job had computed all of it and then failed where it was to tell."""
+    filters = [{"filter": f"layer{n}", "value": 0.123456789 + n / 1000} for n in range(150)]
+    document = {"merge_method": "slerp", "models": [{"model": "a"}, {"model": "b"}],
+                "parameters": {"t": [*filters, {"value": 0.5}]}}  # fmt: skip
+    job = merge_job(tmp_path)
+    (tmp_path / "job.json").write_text(
+        json.dumps({**json.loads((tmp_path / "job.json").read_text()), "params": {"recipe": document}})
+    )
+    assert job.run() == 0
+    meta = next(e for e in job.events if e["type"] == "artifact")["meta"]
+    assert (len(meta["recipe"]["sha256"]), meta["recipe"]["bytes"] > 4000, len(meta["derivation_key"])) == (
+        64,
+        True,
+        64,
+    )
+    assert max(map(len, (tmp_path / "events").read_bytes().splitlines())) < MAX_EVENT_LINE
