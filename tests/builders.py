@@ -193,6 +193,18 @@ def evaluate_body(model: str, dataset: str, **kw: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def evolve_body(models: Iterable[str], search: str, **kw: Any) -> dict[str, Any]:
+    """The body of a search over one t on one GPU; ``params`` change that."""
+    params = {
+        "merge": {"strategy": "slerp", "models": list(models)}, "space": [{"name": "t", "low": 0, "high": 1}],
+        "objective": {"dataset": search}, "budget": 40, **kw.pop("params", {}),
+    }  # fmt: skip
+    return {
+        "kind": "evolve", "name": "search", "project": "alpha", "queue": "merge", "priority": "Normal",
+        "gpu_count": 1, "max_duration": "1h", "params": params, **kw,
+    }  # fmt: skip
+
+
 def infer_body(model: str, rows: str, **kw: Any) -> dict[str, Any]:
     """The body of a batch inference on one GPU."""
     params = {"model": model, "input": rows, **kw.pop("params", {})}

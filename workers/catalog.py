@@ -12,6 +12,7 @@ from typing import Any
 
 from workers.command_params import check_command, command_references
 from workers.evaluate_params import DATASET, check_evaluate, evaluate_references, metric_faults
+from workers.evolve_params import TEST, check_evolve, evolve_references
 from workers.infer_params import INPUT, check_infer, generation_faults, infer_references
 from workers.merge_params import check_merge, merge_references
 from workers.model_families import Family
@@ -53,6 +54,10 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "merge": Kind("merge", "Merge models", "merge", check_merge, merge_references, takes=("model",), repeatable=True),
+    "evolve": Kind(
+        "evolve", "Search for the best merge", "merge", check_evolve, evolve_references, takes=("model",),
+        repeatable=True, reads={DATASET: "dataset", TEST: "dataset"},
+    ),
     "evaluate": Kind(
         "evaluate", "Evaluate a model", "eval", check_evaluate, evaluate_references, repeatable=True,
         reads={MODEL: "model", DATASET: "dataset"}, fits=metric_faults,

@@ -14,7 +14,7 @@ from scheduling.store.queries import access
 
 PROJECTS = (("alpha", 2.0), ("beta", 1.0))
 MODELS = ("digits-0-4", "digits-5-9", "digits-base")
-DATASETS = ("digits-test",)
+DATASETS = ("digits-test", "digits-search")
 PEOPLE = {"alice": [("alpha", 3)], "bob": [("beta", 3)]}
 RESEARCHER = ("jobs:read", "jobs:submit", "artifacts:read", "artifacts:write", "pool:read")
 EVERYTHING = (*RESEARCHER, "jobs:submit:critical", "pool:operate", "admin")

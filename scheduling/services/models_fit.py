@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling.core.after import output_meant
-from scheduling.services import job_outputs, model_config, rows_fit
+from scheduling.services import job_outputs, model_config, rows_fit, search_fit
 from scheduling.store.clock import past_in_words
 from scheduling.store.queries import artifacts
 from scheduling.store.queries.access import Actor
@@ -101,20 +101,38 @@ def check(kind: str, params: Mapping[str, Any], sources: Sources, *, right: bool
                 tensors.append((field, found.name, found.tensors))
                 tables[name] = _table(found.name, found.tensors)
     errors += [_wrong(e.field, e.code, e.message, e.limit) for e in rows_fit.faults(kind, params, rows)]
+    tables = _with_ties(tables, rows)
+    if kind == "evolve":
+        merge = params.get("merge", {})  # parameters that are no object have none
+        inside = _merged(merge, search_fit.models(inputs), tensors, tables, files, right=right)
+        made = search_fit.tensors_made(merge, tables, right=right, matching=not inside.errors)
+        wrong = search_fit.faults(params, rows, made, right=right)
+        errors += [_wrong(e.field, e.code, e.message, e.limit) for e in wrong]
+        return Fit(inputs, [*errors, *({**e, "field": search_fit.place(e["field"])} for e in inside.errors)])
     if kind != "merge":
         return Fit(inputs, errors)
-    errors += _same_model_twice(inputs) if "recipe" in params else _base_among_models(inputs)
+    fit = _merged(params, inputs, tensors, tables, files, right=right)
+    return Fit(inputs, [*errors, *fit.errors], fit.rows if not errors else ())
+
+
+def _merged(
+    params: Mapping[str, Any], inputs: list[dict[str, Any]], tensors: list[tuple[str, str, dict[str, Any]]],
+    tables: Mapping[str, Table], files: Mapping[str, list[str]], *, right: bool,
+) -> Fit:  # fmt: skip
+    """What is wrong between the models of a merge, and what would be made of them; of the parameters' own faults
+    nothing is said."""
+    errors = _same_model_twice(inputs) if "recipe" in params else _base_among_models(inputs)
     recipe = recipe_of(params) if right else None
     tokenizer = _no_tokenizer(recipe, inputs, files) if recipe else []
-    tables = _with_ties(tables, rows)
     if not (recipe.is_sliced if recipe else "recipe" in params):
         settled = reconciled(params.get("on_mismatch"), list(tables.values()), based=names_base(params))
         tensors = [(f, n, {t: row for t, row in held.items() if t not in settled}) for f, n, held in tensors]
         for field, other, theirs in tensors[1:]:
-            beside = field if field == BASE_FIELD or "recipe" in params else "params.models"
+            beside = field if field.endswith(".base_model") or "recipe" in params else "params.models"
             errors += _differences(beside, tensors[0][1:], (other, theirs))
     telling = recipe is not None and is_worth_telling(recipe)
-    if recipe is None or errors or len(tables) < len(named) or not (telling or recipe.pattern):
+    whole = len(tables) == len(KINDS["merge"].references(params))
+    if recipe is None or errors or not whole or not (telling or recipe.pattern):
         return Fit(inputs, [*errors, *tokenizer])
     parts, wrong = lay_out(recipe, tables)
     made = tuple(rows_of(recipe, parts, tables)) if telling and not wrong else ()

@@ -55,14 +55,20 @@ def _naming(work: Work, how: str) -> Any:
         }
     references = KINDS[work.kind].references(params)
     by_name = {name: found[how] for (_, name, _), found in zip(references, work.inputs, strict=True)}
-    if params.get("tokenizer_source") in by_name:
-        params["tokenizer_source"] = by_name[params["tokenizer_source"]]
+    for holder in (params, params.get("merge")):
+        if isinstance(holder, dict) and holder.get("tokenizer_source") in by_name:
+            holder["tokenizer_source"] = by_name[holder["tokenizer_source"]]
     for (field, _, _), found in zip(references, work.inputs, strict=True):
-        _, name, *key = field.split(".", 2)  # params.files, params.models.0, params.inputs.base
-        if not key:
-            params[name] = found[how]
-        elif isinstance(params[name], list):
-            params[name][int(key[0])] = found[how]
-        else:
-            params[name][key[0]] = found[how]
+        _put(params, field.removeprefix("params."), found[how])
     return params
+
+
+def _put(holder: Any, place: str, value: Any) -> None:
+    """``files``, ``models.0``, ``inputs.base`` or ``merge.models.0`` has the value; a name may have a dot itself."""
+    if isinstance(holder, list):
+        holder[int(place)] = value
+    elif place in holder:
+        holder[place] = value
+    else:
+        name, _, rest = place.partition(".")
+        _put(holder[name], rest, value)

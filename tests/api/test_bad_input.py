@@ -36,7 +36,7 @@ GROUP = 4
         ({"params": {"t": 10**400}}, "params.t", "out_of_range", [0, 1]),
         ({"queue": "merg"}, "queue", "unknown_queue", ["merge", "eval", "inference"]),
         ({"priority": "Hihg"}, "priority", "unknown_level", ["Critical", "High", "Normal", "Low"]),
-        ({"kind": "merg"}, "kind", "unknown_kind", ["command", "evaluate", "infer", "merge"]),
+        ({"kind": "merg"}, "kind", "unknown_kind", ["command", "evaluate", "evolve", "infer", "merge"]),
         ({"project": "alpah"}, "project", "unknown_project", ["alpha"]),
         (
             {"priority": "Critical", "purpose": "regression_gate"},
@@ -170,7 +170,7 @@ def test_no_refusal_speaks_python(value: Any):
 def test_an_empty_body_is_refused_with_the_limit_of_each_field_that_is_missing():
     found = problem(world().alice.post("jobs/", {}), 422)["errors"]
     assert [(e["field"], e["limit"]) for e in found] == [
-        ("kind", ["command", "evaluate", "infer", "merge"]),
+        ("kind", ["command", "evaluate", "evolve", "infer", "merge"]),
         ("gpu_count", GROUP),
     ]
     assert found[1]["message"] == "say how many GPUs the job needs, a whole number from 1 to 4"

@@ -19,7 +19,7 @@ KINDS_OF_ARTIFACTS = ["model", "checkpoint", "dataset", "eval", "output", "log"]
     [
         ("jobs/?state=FOO", "state", STATES),
         ("jobs/?state=QUEUED,FOO", "state", STATES),
-        ("jobs/?kind=mreg", "kind", ["command", "evaluate", "infer", "merge"]),
+        ("jobs/?kind=mreg", "kind", ["command", "evaluate", "evolve", "infer", "merge"]),
         ("jobs/?queue=merg", "queue", ["merge", "eval", "inference"]),
         ("jobs/?project=alhpa", "project", ["alpha"]),
         ("jobs/?user=alise", "user", ["me", "alice"]),

@@ -18,13 +18,17 @@ from tests.api.calls import world
 from workers.catalog import KINDS, check_params
 from workers.command_params import KNOWN
 from workers.evaluate_params import KNOWN as OF_EVALUATE
+from workers.evolve_params import KNOWN as OF_EVOLVE
 from workers.infer_params import KNOWN as OF_INFER
 from workers.merge_params import MERGE_COMMON
 from workers.merge_strategies import STRATEGIES
 
-RIGHT: dict[str, dict[str, Any]] = {"merge": {"models": ["a", "b"]}, "evaluate": {"model": "a", "dataset": "d"},
-                                    "infer": {"model": "a", "input": "d"},
-                                    "command": {"argv": ["python", "train.py"]}}  # fmt: skip
+RIGHT: dict[str, dict[str, Any]] = {
+    "merge": {"models": ["a", "b"]}, "evaluate": {"model": "a", "dataset": "d"},
+    "infer": {"model": "a", "input": "d"}, "command": {"argv": ["python", "train.py"]},
+    "evolve": {"merge": {"strategy": "passthrough", "models": ["a"]}, "objective": {"dataset": "d"},
+               "space": [{"name": "scale", "low": 0.5, "high": 2}], "budget": 100_000, "grid": 0},
+}  # fmt: skip
 # What a parameter needs beside it.
 DARE = {"strategy": "dare_linear", "base_model": "c", "density": 0.5}
 WITH: dict[str, dict[str, Any]] = {"nproc": {"torchrun": True}, "rescale": DARE, "lambda": DARE,
@@ -48,7 +52,7 @@ def test_every_kind_is_described_with_all_its_parameters_and_no_others():
     own = {name for strategy in STRATEGIES.values() for name in strategy.own}
     assert {kind: set(names) for kind, names in PARAMETERS.items()} == {
         "merge": {*MERGE_COMMON, *own}, "evaluate": set(OF_EVALUATE), "infer": set(OF_INFER),
-        "command": set(KNOWN),
+        "evolve": set(OF_EVOLVE), "command": set(KNOWN),
     }  # fmt: skip
     assert PARAMETERS.keys() == KINDS.keys()
 
@@ -94,6 +98,7 @@ def test_every_example_is_accepted(name):
     for place, model in enumerate(("digits-0-4", "digits-5-9", "digits-base"), start=10):
         b.mlp(w.who["alice"], model, place)
     b.dataset(w.who["alice"], "digits-test")
+    b.dataset(w.who["alice"], "digits-search", content=b"{}")
     b.artifact(w.who["alice"], "my-code", {"train.py": b"", "eval.py": b""}, kind="output")
     if "replaces" in EXAMPLES[name]:
         waits = b.submitted(w.who["alice"], b.command_body())

@@ -36,7 +36,9 @@ BUSY_S = 60.0
 ASKING_S = 0.2
 # heartbeat 1.5 s, fence 6.75 s, kill 1.5 s, lease 9 s: fence + kill < lease as in the real ones
 SCALE = "0.15"
-THROTTLES = ("EMEP_MERGE_THROTTLE_S", "EMEP_EVALUATE_THROTTLE_S", "EMEP_INFER_THROTTLE_S")
+THROTTLES = (
+    "EMEP_MERGE_THROTTLE_S", "EMEP_EVALUATE_THROTTLE_S", "EMEP_INFER_THROTTLE_S", "EMEP_EVOLVE_THROTTLE_S",
+)  # fmt: skip
 PREPARES = """
 import django
 django.setup()
@@ -148,6 +150,18 @@ class House:
         params = {"model": self.demo["models"]["digits-base"], "input": self.demo["datasets"]["digits-test"],
                   "batch_size": 64}  # fmt: skip
         return self._submitted("infer", name, params, kw)
+
+    def evolve(self, name: str, **kw: Any) -> dict[str, Any]:
+        """The accepted search over the t of each layer of the demo models, 17 evaluations, on 2 GPUs of one NVLink
+        group."""
+        params = {
+            "merge": {"strategy": "slerp", "models": [self.demo["models"]["digits-0-4"],
+                                                      self.demo["models"]["digits-5-9"]]},
+            "space": [{"name": "t", "low": 0, "high": 1, "per": "layer"}],
+            "objective": {"dataset": self.demo["datasets"]["digits-search"], "batch_size": 1024},
+            "test": {"dataset": self.demo["datasets"]["digits-test"]}, "budget": 13, "population": 4, "grid": 3,
+        }  # fmt: skip
+        return self._submitted("evolve", name, params, kw)
 
     def _submitted(self, kind: str, name: str, params: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
         body = {"kind": kind, "name": name, "project": "alpha", "gpu_count": 2, "nvlink_required": True,

@@ -18,7 +18,10 @@ def up(tmp_path_factory):
         yield made
 
 
-@pytest.fixture(scope="module", params=[House.merge, House.evaluate, House.infer], ids=["merge", "evaluate", "infer"])
+@pytest.fixture(
+    scope="module", params=[House.merge, House.evaluate, House.infer, House.evolve],
+    ids=["merge", "evaluate", "infer", "evolve"],
+)  # fmt: skip
 def submit(request):
     """How a job of the kind is submitted."""
     return request.param
@@ -26,14 +29,15 @@ def submit(request):
 
 @pytest.fixture(scope="module")
 def undisturbed(up, submit) -> str:
-    """The sha256 of what the job makes when nothing happens to it."""
+    """The digests of what the job makes when nothing happens to it."""
     return digest(up.until_state(submit(up, "undisturbed")["id"], "SUCCEEDED"))
 
 
 def digest(job: dict) -> str:
-    """The digest of the job's one artifact."""
-    assert len(job["artifacts"]) == 1, job
-    return job["artifacts"][0]["sha256"]
+    """The digests of all that the job made: of a search the best model and its ledger, else one artifact."""
+    made = sorted(artifact["sha256"] for artifact in job["artifacts"])
+    assert len(made) == (2 if job["kind"] == "evolve" else 1), job
+    return " ".join(made)
 
 
 def ended_once(up, job_id: str) -> dict:

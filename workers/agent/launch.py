@@ -34,7 +34,8 @@ ALLOWED = (
     "EMEP_MERGE_THROTTLE_S",
     "EMEP_EVALUATE_THROTTLE_S",
     "EMEP_INFER_THROTTLE_S",
-)  # the last three slow these kinds down, for demonstrations and tests
+    "EMEP_EVOLVE_THROTTLE_S",
+)  # the last four slow these kinds down, for demonstrations and tests
 ALLOWED_PREFIXES = ("LC_", "NVIDIA_", "NCCL_", "GLOO_")
 WORK = ("input", "output", "checkpoint", "scratch")
 CLIENT = "client"

@@ -13,7 +13,12 @@ from workers.emep_job import read_stop
 from workers.kinds.context import BUG, read_context
 from workers.said_back import shown
 
-PROGRAMS = {"merge": "workers.kinds.merge", "evaluate": "workers.kinds.evaluate", "infer": "workers.kinds.infer"}
+PROGRAMS = {
+    "merge": "workers.kinds.merge",
+    "evolve": "workers.kinds.evolve",
+    "evaluate": "workers.kinds.evaluate",
+    "infer": "workers.kinds.infer",
+}
 
 
 def main() -> int:

@@ -1,5 +1,5 @@
 """``python -m workers.kinds.digits --out DIR``: the demo models, tuned from one base on halves of the digits, and their
-test.
+data sets.
 
 Set-up: an MLP 64-256-128-64-10 with ReLU on scikit-learn's 8x8 digits. The base sees 150 images of all classes;
 one model goes on with the digits 0 to 4, the other with 5 to 9. Equal seeds give equal bytes on one type of CPU.
@@ -25,7 +25,7 @@ from workers.engines.durable import write_file
 SIZES = (64, 256, 128, 64, 10)
 TRAIN, TEST, BASE = 628, 538, 150
 BATCH = 64
-TESTS = "digits-test"
+TESTS, SEARCHED = "digits-test", "digits-search"
 State = Mapping[str, torch.Tensor]
 
 
@@ -100,12 +100,12 @@ def write_models(out: Path, models: Mapping[str, State]) -> None:
         write_file(directory / "config.json", json.dumps(config, indent=2, sort_keys=True).encode() + b"\n")
 
 
-def write_samples(directory: Path, images: Images) -> None:
-    """The images as the data set that kind evaluate reads: ``directory/test.jsonl``."""
+def write_samples(directory: Path, images: Images, name: str = "test.jsonl") -> None:
+    """The images as a data set that evaluations read: ``name`` in the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     rows = zip(images.pixels.tolist(), images.digits.tolist(), strict=True)
     lines = [json.dumps({"input": pixels, "label": digit}, separators=(",", ":")) + "\n" for pixels, digit in rows]
-    write_file(directory / "test.jsonl", "".join(lines).encode())
+    write_file(directory / name, "".join(lines).encode())
 
 
 def _trained(start: State | None, images: Images, *, epochs: int, rate: float, seed: int) -> State:
@@ -125,13 +125,15 @@ def _trained(start: State | None, images: Images, *, epochs: int, rate: float, s
 def main() -> int:
     """Train, write, and print the accuracy of each model on the test images."""
     parser = argparse.ArgumentParser(prog="python -m workers.kinds.digits", description="Train the demo models.")
-    parser.add_argument("--out", type=Path, required=True, help="directory for the three models and the test")
+    parser.add_argument("--out", type=Path, required=True, help="directory for the three models and the two data sets")
     parser.add_argument("--seed", type=int, default=0, help="another seed gives other models (default 0)")
     arguments = parser.parse_args()
     models = train_models(arguments.seed)
     write_models(arguments.out, models)
-    test = split(arguments.seed)["test"]
+    images = split(arguments.seed)
+    test = images["test"]
     write_samples(arguments.out / TESTS, test)
+    write_samples(arguments.out / SEARCHED, images["search"], "search.jsonl")
     for name, state in models.items():
         sys.stdout.write(f"{name}: accuracy {accuracy(state, test):.4f} on {len(test.digits)} test images\n")
     return 0

@@ -30,7 +30,7 @@ def run(context: JobContext) -> int:
 
 def _run(context: JobContext) -> int:
     devices = begun(context)
-    subject = open_subject(context, devices, _samples)
+    subject = open_subject(context, devices, samples_of)
     metrics = chosen_metrics(subject.params, subject.family.task)
     told = lineage(context, {**subject.params, "metrics": metrics}, subject.config, ENGINE_VERSION, devices[0])
     evaluation = Evaluation(subject.model, subject.samples, subject.params["batch_size"])
@@ -44,7 +44,8 @@ def _run(context: JobContext) -> int:
     return _store(context, subject, metrics, results, told)
 
 
-def _samples(file: DataFile, params: Mapping[str, Any]) -> Rows | Texts:
+def samples_of(file: DataFile, params: Mapping[str, Any]) -> Rows | Texts:
+    """The samples that an evaluation reads of the file; refuses with everything that is wrong with them."""
     return read_samples(file.path, file.config, file.family.task, limit=file.limit, label=file.label)
 
 

@@ -73,7 +73,7 @@ def _run(context: JobContext) -> int:
         context.log(f"{device_class(devices[0])} only: the other {len(prepared) - len(devices)} would give other bits")
     context.log(f"load_tensors: {', '.join(f'{i.title} ({i.artifact})' for i in context.inputs)}")
     free_memory = room()
-    recipe, candidate = checked(context, free_memory)
+    recipe, _, candidate = checked(context, free_memory)
     count = fitting(candidate.memory_estimate, len(devices), free_memory)
     if count < len(devices):
         context.log(f"memory for {count} of {len(devices)} devices: the others are not used")

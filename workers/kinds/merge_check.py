@@ -21,9 +21,9 @@ from workers.tokenizer_files import has_tokenizer
 from workers.tokenizer_source import lacks_tokenizer
 
 
-def checked(context: JobContext, free_memory: int | None) -> tuple[Recipe, Candidate]:
-    """The merge and its candidate; refuses with all that is wrong with parameters, models, layers, tokenizer, disk and
-    memory. ``free_memory``: bytes that the job may still take, None where nothing limits it."""
+def checked(context: JobContext, free_memory: int | None) -> tuple[Recipe, TensorSet, Candidate]:
+    """The merge, its opened models and its candidate; refuses with all that is wrong with parameters, models, layers,
+    tokenizer, disk and memory. ``free_memory``: bytes that the job may still take, None where nothing limits it."""
     params, errors = check_params("merge", context.params)
     recipe = None if errors else recipe_of(params)
     sliced = recipe.is_sliced if recipe else params.get("recipe") is not None
@@ -48,7 +48,7 @@ def checked(context: JobContext, free_memory: int | None) -> tuple[Recipe, Candi
         problems += _space_problems(_whole_size(tensors, params), context.checkpoint_dir)
     problems += _tokenizer_problems(context, recipe) if recipe else []
     if recipe and candidate and not problems:
-        return recipe, candidate
+        return recipe, tensors, candidate
     raise EngineRefusal.of(problems)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -11,9 +11,10 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from workers.catalog import KINDS, check_params
+from workers.engines.dtypes import TensorSpec
 from workers.engines.models import Loaded, load
 from workers.engines.refusals import EngineRefusal, Problem
-from workers.engines.sources import Model, open_model
+from workers.engines.sources import open_model
 from workers.kinds.context import JobContext, JobInput
 from workers.model_families import Family
 from workers.param_errors import ParamError
@@ -73,7 +74,7 @@ class _Opening:
         loaded = samples = None
         if family is not None:
             fits = self._kind.fits(family, self._params) if self._kind.fits else []
-            wrong = tensor_faults(family, config, model.title, _table(source) if source else None)
+            wrong = tensor_faults(family, config, model.title, table_of(source.specs.values()) if source else None)
             self._told([*fits, *wrong])
             if source is not None and not wrong:
                 loaded = self._tried(lambda: load(source, config, devices))
@@ -86,25 +87,17 @@ class _Opening:
     def _family(self, model: JobInput) -> tuple[Family | None, Mapping[str, Any]]:
         if any(str(p.details.get("field", "")).startswith("params.architecture") for p in self._problems):
             return None, {}
-        family, config, errors = family_of(self._params, _config(model.directory), model.title)
+        family, config, errors = family_of(self._params, config_of(model.directory), model.title)
         self._told(errors)
         return (None, {}) if errors else (family, config)
 
     def _file(self, data: JobInput, family: Family, config: Mapping[str, Any]) -> DataFile | None:
-        field = f"params.{self._kind.data}"
-        files = [p.relative_to(data.directory).as_posix() for p in data.directory.rglob("*") if p.is_file()]
-        path, errors = data_file(files, self._params.get("file"), data.title, field)
-        if path is not None:
-            errors += format_faults(path, family.task, data.title, field)
+        file, errors = file_of(data, f"params.{self._kind.data}", self._params, family, config)
         self._told(errors)
-        limit = self._params.get("limit")
-        if path is None or errors or (limit is not None and type(limit) is not int):
-            return None
-        label = f"{data.title}: {path}" if data.title != path else path
-        return DataFile(data.directory / path, label, field, limit, family, config)
+        return file
 
     def _told(self, errors: Sequence[ParamError]) -> None:
-        self._problems += [Problem(e.code, e.message, {"field": e.field}) for e in errors]
+        self._problems += problems_of(errors)
 
     def _tried(self, work: Callable[[], T]) -> T | None:
         try:
@@ -114,14 +107,35 @@ class _Opening:
             return None
 
 
-def _config(directory: Path) -> Any:
+def file_of(
+    data: JobInput, field: str, params: Mapping[str, Any], family: Family, config: Mapping[str, Any]
+) -> tuple[DataFile | None, list[ParamError]]:
+    """The file of the data set that ``params`` name, and what is wrong with that; ``field`` names the data set."""
+    files = [p.relative_to(data.directory).as_posix() for p in data.directory.rglob("*") if p.is_file()]
+    path, errors = data_file(files, params.get("file"), data.title, field)
+    if path is not None:
+        errors += format_faults(path, family.task, data.title, field)
+    limit = params.get("limit")
+    if path is None or errors or (limit is not None and type(limit) is not int):
+        return None, errors
+    label = f"{data.title}: {path}" if data.title != path else path
+    return DataFile(data.directory / path, label, field, limit, family, config), []
+
+
+def problems_of(errors: Iterable[ParamError]) -> list[Problem]:
+    """What is wrong with parameters as an engine tells what is wrong."""
+    return [Problem(e.code, e.message, {"field": e.field}) for e in errors]
+
+
+def table_of(specs: Iterable[TensorSpec]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Type and shape of each tensor by its name."""
+    return {spec.name: (spec.dtype.name, spec.shape) for spec in specs}
+
+
+def config_of(directory: Path) -> Any:
     """What the model's ``config.json`` says; None where it has none that can be read."""
     path = directory / CONFIG
     try:
         return json.loads(path.read_text("utf-8")) if path.stat().st_size <= MAX_CONFIG else None
     except (OSError, ValueError, RecursionError):
         return None
-
-
-def _table(source: Model) -> dict[str, tuple[str, tuple[int, ...]]]:
-    return {name: (spec.dtype.name, spec.shape) for name, spec in source.specs.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scheduling.api.shapes import evolve
 from workers.catalog import KINDS
 from workers.command_params import (
     AFTER_SIGNAL,
@@ -227,8 +228,10 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         ),
     },
 }  # fmt: skip
+PARAMETERS = {**PARAMETERS, "evolve": evolve.schema(PARAMETERS["merge"], PARAMETERS["evaluate"])}
 NEEDED: Mapping[str, list[str]] = {
     "merge": [], "evaluate": ["model", "dataset"], "infer": ["model", "input"], "command": [],
+    "evolve": evolve.NEEDED,
 }  # fmt: skip
 
 KIND: Schema = {
@@ -319,3 +322,4 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
         "params": {"argv": ["python", "train.py"]}, "replaces": "6f1c2d9e-3a5b-4f60-9d0e-2b7c8a914e53",
     },
 }  # fmt: skip
+EXAMPLES = {**EXAMPLES, **evolve.EXAMPLES}

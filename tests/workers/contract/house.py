@@ -85,6 +85,10 @@ class House:
         (artifact,) = report["artifacts"]
         return self.server.artifacts[artifact]["bytes"]
 
+    def outputs(self, report: dict[str, Any]) -> list[dict[str, bytes]]:
+        """The files of each of its outputs, by path."""
+        return [self.server.artifacts[artifact]["bytes"] for artifact in report["artifacts"]]
+
     def log(self, attempt: str) -> str:
         """Its log as the server holds it."""
         return self.server.logs.get(attempt, b"").decode()

@@ -15,7 +15,7 @@ from tests.workers.agent.waiting import until
 from tests.workers.contract import programs
 from tests.workers.contract.house import House, house
 from tests.workers.engines.builders import random_model
-from tests.workers.engines.evaluations import DECODER, family_model, json_lines, texts
+from tests.workers.engines.evaluations import DECODER, MLP, family_model, json_lines, labelled, texts
 from workers import emep_job
 from workers.protocol import Timings
 
@@ -101,11 +101,27 @@ def _inference(at: House, tmp_path: Path, **launch: Any) -> str:
     return at.grant(params, kind="infer", inputs=inputs, **launch)
 
 
-@pytest.mark.parametrize("start", [_merge, _evaluation, _inference], ids=["merge", "evaluate", "infer"])
+def _search(at: House, tmp_path: Path, **launch: Any) -> str:
+    """A search over the t of each layer of two small classifiers, 17 evaluations."""
+    for seed, name in enumerate(("dataset", "test-dataset")):
+        json_lines(tmp_path / name / "rows.jsonl", labelled(40, seed))
+    inputs = [at.input_of(f"model-{i}", family_model(tmp_path / f"classifier-{i}", MLP, i)) for i in range(2)]
+    inputs += [at.input_of(name, tmp_path / name) for name in ("dataset", "test-dataset")]
+    params = {
+        "merge": {"strategy": "slerp", "models": ["art-model-0", "art-model-1"]},
+        "space": [{"name": "t", "low": 0, "high": 1, "per": "layer"}], "objective": {"dataset": "art-dataset"},
+        "test": {"dataset": "art-test-dataset"}, "population": 4, "budget": 13, "grid": 3,
+    }  # fmt: skip
+    return at.grant(params, kind="evolve", inputs=inputs, **launch)
+
+
+@pytest.mark.parametrize(
+    "start", [_merge, _evaluation, _inference, _search], ids=["merge", "evaluate", "infer", "evolve"]
+)
 def test_a_job_that_is_preempted_and_resumed_writes_the_undisturbed_bytes(
     start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kind in ("MERGE", "EVALUATE", "INFER"):
+    for kind in ("MERGE", "EVALUATE", "INFER", "EVOLVE"):
         monkeypatch.setenv(f"EMEP_{kind}_THROTTLE_S", "0.2")
     with house(tmp_path, PATIENT) as at:
         undisturbed, disturbed = (start(at, tmp_path) for _ in range(2))
@@ -114,6 +130,6 @@ def test_a_job_that_is_preempted_and_resumed_writes_the_undisturbed_bytes(
         assert (stopped["outcome"], stopped["detail"]) == ("PREEMPTED", "confirmed")
         assert "experiment.json" in at.checkpoint(stopped)
         again = start(at, tmp_path, resume=at.resume(stopped))
-        assert at.output(at.end(again)) == at.output(at.end(undisturbed))
+        assert at.outputs(at.end(again)) == at.outputs(at.end(undisturbed)) != []
         until(lambda: "resume:" in at.log(again), "the word of the resume")
         assert "resume: 0 of" not in at.log(again)

@@ -13,13 +13,14 @@ from typing import Any
 from tests.workers.engines.builders import random_model, sha256
 from tests.workers.engines.evaluations import MLP, family_model, json_lines, labelled, texts
 from workers.emep_job import StopRequest
-from workers.kinds import evaluate, infer, merge
+from workers.kinds import evaluate, evolve, infer, merge
 from workers.kinds.context import JobContext, read_context
 
 ROOT = Path(__file__).parents[3]
-PROGRAMS = {"merge": merge, "evaluate": evaluate, "infer": infer}
+PROGRAMS = {"merge": merge, "evaluate": evaluate, "infer": infer, "evolve": evolve}
 PARENTS = ["sha256:" + c * 64 for c in "ab"]
 BASE = "sha256:" + "c" * 64
+SAMPLES = ["sha256:" + c * 64 for c in "de"]
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,16 @@ class Job:
         return json.loads((self.directory / "job.json").read_text())["kind"]
 
     @property
+    def output(self) -> Path:
+        return Path(self.environ["EMEP_OUTPUT_DIR"])
+
+    @property
     def merged(self) -> Path:
-        return Path(self.environ["EMEP_OUTPUT_DIR"]) / "merged"
+        return self.output / "merged"
 
     @property
     def evaluated(self) -> Path:
-        return Path(self.environ["EMEP_OUTPUT_DIR"]) / "evaluation"
+        return self.output / "evaluation"
 
     @property
     def inferred(self) -> Path:
@@ -53,8 +58,7 @@ class Job:
     @property
     def made(self) -> dict[str, str]:
         """The sha256 of every file of the output by its name."""
-        output = Path(self.environ["EMEP_OUTPUT_DIR"])
-        return {p.relative_to(output).as_posix(): sha256(p) for p in output.rglob("*") if p.is_file()}
+        return {p.relative_to(self.output).as_posix(): sha256(p) for p in self.output.rglob("*") if p.is_file()}
 
     @property
     def checkpoint(self) -> Path:
@@ -129,6 +133,28 @@ def infer_job(
     drawn = {} if plain else {"max_new_tokens": 9, "temperature": 0.8, "seed": 5}
     asked = {"model": "net", "input": "rows", "batch_size": 4, **drawn, **(params or {})}
     return written(directory, "infer", asked, named, **environ)
+
+
+def evolve_job(directory: Path, params: dict[str, Any] | None = None, *, test: bool = True, **environ: str) -> Job:
+    """A search over the t of each layer of two random classifiers: 2 models, 3 points of the grid, 3 generations of 4,
+    and 4 evaluations on the test set. ``params`` change that; with a base model there is a third."""
+    inputs = directory / "inputs"
+    asked = {
+        "merge": {"strategy": "slerp", "models": ["a", "b"]},
+        "space": [{"name": "t", "low": 0.0, "high": 1.0, "per": "layer"}],
+        "objective": {"dataset": "d", "batch_size": 16},
+        "population": 4, "budget": 17, "grid": 3, "seed": 5,
+        **({"test": {"dataset": "e"}} if test else {}), **(params or {}),
+    }  # fmt: skip
+    named = {f"model-{i}": artifact for i, artifact in enumerate(PARENTS)}
+    if isinstance(asked["merge"], dict) and "base_model" in asked["merge"]:
+        named["base-model"] = BASE
+    for i, name in enumerate(named):
+        family_model(inputs / name, MLP, i)
+    named |= dict(zip(("dataset", "test-dataset"), SAMPLES, strict=True)) if test else {"dataset": SAMPLES[0]}
+    for i, name in enumerate(name for name in named if "dataset" in name):
+        json_lines(inputs / name / "rows.jsonl", labelled(40, seed=i))
+    return written(directory, "evolve", asked, named, **environ)
 
 
 def written(directory: Path, kind: str, params: dict[str, Any], named: dict[str, str], **environ: str) -> Job:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.kinds.builders import Job, evaluate_job, infer_job, merge_job
+from tests.workers.kinds.builders import Job, evaluate_job, evolve_job, infer_job, merge_job
 
-SLOW = {"EMEP_MERGE_THROTTLE_S": "60", "EMEP_EVALUATE_THROTTLE_S": "60", "EMEP_INFER_THROTTLE_S": "60"}
-QUICK = {"EMEP_MERGE_THROTTLE_S": "0", "EMEP_EVALUATE_THROTTLE_S": "0", "EMEP_INFER_THROTTLE_S": "0"}
+THROTTLES = [f"EMEP_{kind}_THROTTLE_S" for kind in ("MERGE", "EVALUATE", "INFER", "EVOLVE")]
+SLOW, QUICK = dict.fromkeys(THROTTLES, "60"), dict.fromkeys(THROTTLES, "0")
 # Each kind, how far it is when it is caught, and what it says when it goes on from there.
 KINDS = pytest.mark.parametrize(
     ("make", "step", "kept"),
@@ -21,8 +21,9 @@ KINDS = pytest.mark.parametrize(
         (merge_job, 1, "resume: 1 of 6 tensors"),
         (evaluate_job, 4, "resume: 4 of 10 samples"),
         (infer_job, 4, "resume: 4 of 10 rows"),
+        (evolve_job, 1, "resume: 1 of 21 evaluations"),
     ],
-    ids=["merge", "evaluate", "infer"],
+    ids=["merge", "evaluate", "infer", "evolve"],
 )
 
 
@@ -99,4 +100,4 @@ def test_an_unknown_kind_exits_1_and_names_the_known_ones(tmp_path: Path) -> Non
     document = {**json.loads((tmp_path / "job.json").read_text()), "kind": "juggle"}
     (tmp_path / "job.json").write_text(json.dumps(document))
     code, _, err = finished(job)
-    assert (code, err) == (1, "there is no program for jobs of kind 'juggle'; one of merge, evaluate, infer\n")
+    assert (code, err) == (1, "there is no program for jobs of kind 'juggle'; one of merge, evolve, evaluate, infer\n")
