@@ -13,6 +13,8 @@ from scheduling.services import recipes
 from scheduling.web.metric_words import METRIC_WORDS
 from scheduling.web.people_words import label
 from scheduling.web.wording import gb, limit
+from workers.evolve_params import DATASET, TEST
+from workers.evolve_space import ALL, GROUP, LAYER
 from workers.merge_recipe import BASE_INPUT, recipe_of
 from workers.merge_settings import is_filters, varies
 from workers.merge_strategies import GRANULARITIES, RESCALES, STRATEGIES
@@ -28,6 +30,7 @@ TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count"
                   "after", "after_any"})  # fmt: skip
 FIRST = ("queue", "priority", "purpose", "gpu_memory_min", "max_duration")
 OF_MERGE = frozenset({"recipe", "models", "base_model", "strategy", "t", "weights", "normalize", "tokenizer_source"})
+OF_EVOLVE = frozenset({"merge", "space", "objective", "test"})
 OF_EVALUATE = frozenset({"model", "dataset", "metrics", "batch_size", "architecture"})
 OF_INFER = frozenset({"model", "input", "batch_size", "architecture"})
 OF_COMMAND = frozenset({"argv", "shell", "files", "inputs", "env", "torchrun", "nproc", "limit_notice_s"})
@@ -68,6 +71,9 @@ def _of_kind(job: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> 
     if job["kind"] == "merge":
         yield from _merge(params, list(named.values()))
         rest = OF_MERGE
+    elif job["kind"] == "evolve":
+        yield from _evolve(params, named)
+        rest = OF_EVOLVE
     elif job["kind"] == "evaluate":
         wanted = [METRIC_WORDS.get(name, name) for name in params.get("metrics") or ()]
         metrics = {"word": "Metrics", "value": ", ".join(wanted) or "all of its kind of model"}
@@ -113,6 +119,38 @@ def _merge(params: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> It
     if params.get("tokenizer_source") is not None:
         of = recipe_of(params).tokenizer
         yield {"word": label("tokenizer_source"), "links": [row for row in models if row["as"] == of]}
+
+
+def _evolve(params: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    """The merge without what is searched, which is told by its bounds."""
+    searched = {each["name"] for each in params["space"]}
+    merge = {name: value for name, value in params["merge"].items() if name not in searched}
+    yield from _merge(merge, [row for row in named.values() if row["as"] not in (DATASET, TEST)])
+    for name, value in merge.items():
+        if name not in OF_MERGE and value is not None and UNSAID.get(name) != value:
+            yield {"word": label(name), "value": _of_tensors(name, value)}
+    yield {"word": label("space"), "value": "; ".join(_searched(each) for each in params["space"])}
+    objective = params["objective"]
+    for name, word in ((DATASET, "Search set"), (TEST, label("test"))):
+        if name in named:
+            yield {"word": word, "links": [named[name]]}
+    wanted = [METRIC_WORDS.get(name, name) for name in objective.get("metrics") or ()]
+    yield {"word": "Judged by", "value": ", then ".join(wanted) or "all metrics of its kind of model, in their order"}
+    for name in ("limit", "file"):
+        if objective.get(name) is not None:
+            yield {"word": label(name), "value": str(objective[name])}
+    if objective.get("architecture") is not None:
+        yield {"word": label("architecture"), "value": _plain(objective["architecture"]), "code": True}
+
+
+def _searched(entry: Mapping[str, Any]) -> str:
+    """``t from 0 to 1, a value for each layer``."""
+    how = {
+        ALL: "one value for all tensors",
+        LAYER: f"{entry['anchors']} points over the layers" if entry.get("anchors") else "a value for each layer",
+        GROUP: f"a value for each of {', '.join(entry.get('groups', ()))} and the rest",
+    }[entry["per"]]
+    return f"{entry['name']} from {entry['low']:g} to {entry['high']:g}, {how}"
 
 
 def _over_rows(

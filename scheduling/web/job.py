@@ -18,7 +18,7 @@ from scheduling.store.queries import after, events, known, pages, series, window
 from scheduling.store.queries import jobs as queries
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.same_work import same_as
-from scheduling.web import metric_words
+from scheduling.web import metric_words, search_chart
 from scheduling.web.access import posted, signed_in
 from scheduling.web.asked_words import asked_for, by_default
 from scheduling.web.job_log import known_job, tail_of
@@ -28,6 +28,9 @@ from scheduling.web.outlook_words import ALONE, foretold
 from scheduling.web.people_words import parts
 from scheduling.web.wording import duration
 from workers.catalog import KINDS
+from workers.evolve_params import DATASET, TEST
+
+EVOLVE = "evolve"
 
 
 @signed_in
@@ -59,7 +62,8 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
         "timeline": [{**e, "word": e["type"].replace("_", " "), "parts": list(parts(e["message"]))} for e in timeline],
         "attempts": list(reversed(runs)),
         "log": tail_of(row, runs, request.GET),
-        "metrics": metric_words.rows(series.newest(row, metric_words.FIRST), row.kind),
+        "metrics": [] if row.kind == EVOLVE else metric_words.rows(series.newest(row, metric_words.FIRST), row.kind),
+        "search": _search(row) if row.kind == EVOLVE and not refused else None,
         "rows": [] if refused else asked_for(found, sent, row.spec.get("inputs", [])),
         "decided": [] if refused else by_default(found, sent),
         "form_kinds": tuple(KINDS),
@@ -74,6 +78,19 @@ def job(request: HttpRequest, actor: Actor, job_id: UUID) -> HttpResponse:
         "at_stake": at_stake(one, timeline, moment, waiting=after.cancelled_with(row)) if one["can"]["cancel"] else "",
     }
     return render(request, "job.html", context)
+
+
+def _search(row: Any) -> dict[str, Any] | None:
+    """The chart of a search and its scores; None before there is any."""
+    titles = {i["as"]: i["name"] for i in row.spec.get("inputs", []) if i["as"] not in (DATASET, TEST)}
+    drawn = search_chart.chart(series.points(row, search_chart.SERIES, search_chart.MOST))
+    told = series.points(row, search_chart.names_of_scores(titles), 1)
+    newest = {name: points[-1][1] for name, points in told.items() if points}
+    scores = search_chart.scores(newest, titles)
+    if drawn is None and not scores:
+        return None
+    tested = row.params.get("test") is not None
+    return {"chart": drawn, "scores": scores, "metric": search_chart.metric_of(row.params), "tested": tested}
 
 
 def _may_be_foretold(found: Mapping[str, Any]) -> bool:

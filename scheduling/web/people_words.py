@@ -60,7 +60,17 @@ OF_INFER = {
     "logprobs": "Log-probabilities",
     "max_bad_rows": "Bad rows passed over",
 }
-_OF_KINDS = OF_COMMAND | OF_EVALUATE | OF_INFER
+# Of a search, for the same reason.
+OF_EVOLVE = {
+    "space": "What is searched",
+    "settings": "Settings of the merge",
+    "test": "Test set",
+    "population": "Candidates of a generation",
+    "budget": "Evaluations at most",
+    "grid": "Fixed values first",
+    "sigma": "First step",
+}
+_OF_KINDS = OF_COMMAND | OF_EVALUATE | OF_INFER | OF_EVOLVE
 # Inside of a sentence, where a label would be no noun.
 INSIDE = {"replaces": "taking a place"}
 # What a job is to do without, such as one that is to lie on fewer nodes.

@@ -23,12 +23,14 @@ from scheduling.store.queries.access import Actor
 from scheduling.web import (
     command_form,
     evaluate_form,
+    evolve_form,
     in_place,
     infer_form,
     kept_lines,
     merge_form,
     rows_form,
     rule_lines,
+    space_lines,
     where_when,
 )
 from scheduling.web.access import posted, signed_in
@@ -40,8 +42,9 @@ from scheduling.web.outlook_words import changed_by, planned
 from scheduling.web.wording import amount, gb, limit
 from workers.catalog import KINDS
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
+from workers.evolve_params import GRID, SIGMA
 from workers.infer_params import MAX_TEMPERATURE, NEW_TOKENS
-from workers.merge_strategies import GRANULARITIES, RESCALES
+from workers.merge_strategies import GRANULARITIES, RESCALES, STRATEGIES
 from workers.model_layers import MAX_PATTERN
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
 from workers.rows_params import BATCH, FORMATS
@@ -49,14 +52,17 @@ from workers.tokenizer_source import BASE
 
 MAX_KEY = 100
 RECIPE_FILE = "recipe_file"
-FORMS: Mapping[str, ModuleType] = {form.KIND: form for form in (merge_form, evaluate_form, infer_form, command_form)}
+FORMS: Mapping[str, ModuleType] = {
+    form.KIND: form for form in (merge_form, evolve_form, evaluate_form, infer_form, command_form)
+}
 ADDRESSES = {
-    merge_form.KIND: "submit", evaluate_form.KIND: "submit-evaluate", infer_form.KIND: "submit-infer",
+    merge_form.KIND: "submit", evolve_form.KIND: "submit-evolve", evaluate_form.KIND: "submit-evaluate",
+    infer_form.KIND: "submit-infer",
     command_form.KIND: "submit-command",
 }  # fmt: skip
 # What the button of each form queues.
 QUEUED = {
-    merge_form.KIND: "A merge of these models", evaluate_form.KIND: "The evaluation",
+    merge_form.KIND: "A merge of these models", evolve_form.KIND: "The search", evaluate_form.KIND: "The evaluation",
     infer_form.KIND: "The run over these rows", command_form.KIND: "The program",
 }  # fmt: skip
 # What the address of a form may choose.
@@ -235,6 +241,19 @@ def _choices(kind: str, actor: Actor) -> dict[str, object]:
             "recipe_like": merge_form.RECIPE_LIKE,
             "most_pattern": MAX_PATTERN,
         }
+    if kind == evolve_form.KIND:
+        return {
+            "models": pages.models_to_merge(actor),
+            "datasets": pages.datasets(actor),
+            "metrics": METRIC_WORDS.items(),
+            "strategies": evolve_form.strategies(),
+            "batch": BATCH,
+            "grid": GRID,
+            "sigma": SIGMA,
+            "space_like": space_lines.LIKE,
+            "settings_like": evolve_form.SETTINGS_LIKE,
+            "architecture_like": rows_form.ARCHITECTURE_LIKE,
+        }
     if kind in (evaluate_form.KIND, infer_form.KIND):
         return {
             "models": pages.models_to_merge(actor),
@@ -262,6 +281,7 @@ def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, 
         [row[name] for row in context.get(listed, ()) for name in ("id", "name")] for listed in ("models", "datasets")
     )
     lists = {
+        "strategy": [*STRATEGIES, merge_form.RECIPE],
         "project": context["projects"],
         "queue": [row["name"] for row in context["queues"]],
         "priority": [row["name"] for row in context["priorities"]],
@@ -276,6 +296,7 @@ def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, 
         "model": models,
         "dataset": datasets,
         "input": datasets,
+        "test": datasets,
         "preempt_signal": SIGNALS,
         "exit_zero_after_signal": AFTER_SIGNAL,
         "files": [row[name] for row in context.get("artifacts", ()) for name in ("id", "name")],

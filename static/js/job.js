@@ -8,6 +8,8 @@ const log = document.getElementById("log");
 let shown = null;
 
 const renew = soon(() => reload("job"), 100);
+// The chart of a search grows with its progress, and so seldom that looking at it costs the server little.
+const redraw = soon(() => document.getElementById("search") && reload("search"), 2000);
 
 // What the server renders; progress alone does not make it render anew.
 function outline(job) {
@@ -34,6 +36,7 @@ function job(frame) {
   if (frame.version < Number(box.dataset.version)) return undefined;
   box.dataset.version = frame.version;
   progress(frame.data);
+  if (frame.data.state === "RUNNING") redraw();
   const transfer = document.querySelector('[data-hook="transfer"]');
   if (transfer) {
     say(transfer, frame.data.transfer?.message ?? "");

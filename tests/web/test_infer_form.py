@@ -163,7 +163,7 @@ def test_a_clone_opens_its_form_filled_as_it_was(world):
     assert "As in the job it is copied from" not in page
 
 
-@pytest.mark.parametrize("kind", ["infer", "evaluate", "merge", "command"])
+@pytest.mark.parametrize("kind", ["infer", "evaluate", "merge", "evolve", "command"])
 @pytest.mark.parametrize("params", [None, 3, ["x"], {"logprobs": "yes"}, {"architecture": ["x"]},
                                     {"model": {"a": 1}, "limit": [1], "models": 3, "argv": {}}])  # fmt: skip
 def test_a_refused_body_may_hold_anything_and_is_shown_to_be_mended(world, kind, params):

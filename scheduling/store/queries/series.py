@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -9,6 +10,16 @@ from typing import Any
 from django.db.models import Max, Q
 
 from scheduling.models import Job, MetricPoint
+
+
+def points(job: Job, names: Sequence[str], limit: int) -> dict[str, list[tuple[int, float]]]:
+    """The ``(step, value)`` of these series in the order of their steps, the last ``limit`` of each; of the latest
+    attempt where several have told a step."""
+    found: dict[str, dict[int, float]] = {name: {} for name in names}
+    rows = MetricPoint.objects.filter(attempt__job=job, name__in=names).order_by("attempt__number", "step")
+    for name, step, value in rows.values_list("name", "step", "value"):
+        found[name][step] = value
+    return {name: sorted(values.items())[-limit:] for name, values in found.items()}
 
 
 def newest(job: Job, limit: int) -> list[dict[str, Any]]:
