@@ -10,8 +10,8 @@ from tests.browser import world
 from tests.browser.person import Person
 
 FIXED = ["/", "/jobs/", "/jobs/?q=nothing-at-all", "/jobs/new/", "/jobs/new/?preset=mean", "/jobs/new/command/",
-         "/jobs/new/evaluate/", "/jobs/new/infer/?preset=draw", "/share/", "/artifacts/", "/account/",
-         "/account/password/", "/nodes/node-1/", "/nowhere/"]  # fmt: skip
+         "/jobs/new/evaluate/", "/jobs/new/evolve/", "/jobs/new/infer/?preset=draw", "/share/", "/artifacts/",
+         "/account/", "/account/password/", "/nodes/node-1/", "/nowhere/"]  # fmt: skip
 # Seen by axe in both schemes, because contrast differs; each width once.
 LOOKS = [(390, "dark"), (1440, "light")]
 
@@ -40,8 +40,9 @@ def test_the_board_and_a_job_fit_the_smallest_and_the_widest(chromium, server, w
     person = Person(chromium, server, width=width)
     page = person.sign_in()
     found = []
-    for path in ("/", "/jobs/", "/jobs/new/", "/jobs/new/command/", "/jobs/new/evaluate/", "/jobs/new/infer/",
-                 addresses["running"], addresses["judged"], addresses["inferred"], addresses["artifact"]):  # fmt: skip
+    for path in ("/", "/jobs/", "/jobs/new/", "/jobs/new/command/", "/jobs/new/evaluate/", "/jobs/new/evolve/",
+                 "/jobs/new/infer/", addresses["running"], addresses["judged"], addresses["inferred"],
+                 addresses["searched"], addresses["artifact"]):  # fmt: skip
         page.goto(server.url + path)
         found += [path] if sideways(page) else []
     person.leave()

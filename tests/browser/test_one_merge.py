@@ -187,6 +187,30 @@ def test_a_lost_socket_shows_a_stale_banner_and_recovers_what_was_missed(chromiu
     alice.leave()
 
 
+def test_the_chart_of_a_search_grows_while_it_is_looked_at(chromium, server):
+    who, _ = world.pool_with_models()
+    run = world.searching(who, b.mlp(who, "net", sizes=(4, 3)), b.dataset(who, "tests"))
+    alice = Person(chromium, server)
+    page = alice.sign_in()
+    page.goto(f"{server.url}/jobs/{run.job}/")
+    page.evaluate("window.sameDocument = true")
+    expect(page.locator("#search .chart")).to_have_count(0)
+    for number, best in enumerate((0.5, 0.75)):
+        world.generation(run, number, best, best / 2)
+        expect(page.locator("#chart-says")).to_have_text(
+            f"The best accuracy so far and the mean of each generation, up to generation {number}"
+        )
+    page.get_by_text("The numbers").click()
+    world.generation(run, 2, 0.875, 0.5)
+    expect(page.locator("#search-numbers tbody tr").first).to_have_text("20.8750.5")
+    expect(page.locator("#search-numbers")).to_have_attribute("open", "")
+    assert page.evaluate("window.sameDocument") is True
+    b.finished(run, "FAILED", exit_code=3, error="boom", now=now())
+    expect(page.locator("#job .title .state")).to_have_text("failed")
+    alice.leave()
+    assert alice.complaints == []
+
+
 def test_a_recipe_from_a_file_is_read_into_the_form_mended_and_planned(chromium, server, tmp_path):
     world.pool_with_models()
     alice = Person(chromium, server)

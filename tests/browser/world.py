@@ -38,6 +38,22 @@ def told(run: b.Running, kind: str, **what) -> None:
     b.beat(run.node, now=now(), reports=[{"type": kind, "attempt": run.attempt, "epoch": run.epoch, **what}])
 
 
+def searching(alice, model: str, search: str) -> b.Running:
+    """A search of alice's runs: between this model and another of its shape, judged on this data set and a test."""
+    other = b.mlp(alice, "net-2", 7, sizes=(4, 3))
+    test = b.dataset(alice, "more tests", content=b"{}")
+    params = {"test": {"dataset": test}, "objective": {"dataset": search, "metrics": ["accuracy"]}}
+    b.submitted(alice, b.evolve_body([model, other], search, params=params), now=now())
+    return started()
+
+
+def generation(run: b.Running, number: int, best: float, mean: float) -> None:
+    """The search has told of this generation."""
+    told(run, "metric", name="best", step=number, value=best)
+    told(run, "metric", name="mean", step=number, value=mean)
+    told(run, "progress", step=4 * number + 1, total=40, unit="evaluation", rate=4.0)
+
+
 def everything():
     """One job in each state worth a look; returns {what: address}."""
     alice, models = pool_with_models(("node-1", "node-2"))
@@ -59,6 +75,12 @@ def everything():
     told(inferred, "metric", name="bad_rows", step=538, value=2.0)
     lines = b.output(inferred, name="inference", kind="output", content=b"{}", now=now())
     b.finished(inferred, artifacts=[lines], now=now())
+    searched = searching(alice, model, data)
+    for number, best in enumerate((0.81, 0.84, 0.86)):
+        generation(searched, number, best, best - 0.1 / (number + 1))
+    for name, value in (("search best", 0.86), ("test best", 0.85), ("search model-0", 0.5), ("test model-0", 0.51)):
+        told(searched, "metric", name=name, step=40, value=value)
+    b.finished(searched, artifacts=[], now=now())
     submitted("broken")
     broken = started()
     b.finished(broken, "FAILED", exit_code=1, error="CUDA error: device-side assert", now=now())
@@ -72,7 +94,8 @@ def everything():
     held = submitted("held")
     jobs.hold(held, alice, now())
     refused = jobs.submit({**b.merge_body(models), "gpu_count": 99, "name": "refused"}, alice, now())
-    pages = {"done": done.job, "judged": judged.job, "inferred": inferred.job, "broken": broken.job,
+    pages = {"done": done.job, "judged": judged.job, "inferred": inferred.job, "searched": searched.job,
+             "broken": broken.job,
              "running": running.job, "waiting": waiting[-1], "held": held, "refused": refused.job_id}  # fmt: skip
     change = f"/jobs/new/?from={held}&replaces={held}"
     return {
