@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NotRequired, TypedDict
@@ -20,6 +20,8 @@ from workers.emep_job import MAX_EVENT_LINE as MAX_EVENT_LINE
 PROTOCOL_VERSION = 2
 BELL_TASK = "emep.look"
 MAX_PATH = 1024
+# As long a name as the usual file systems take.
+MAX_NAME = 255
 
 
 def bell_queue(node: str) -> str:
@@ -326,8 +328,8 @@ class UnsafePath(ValueError):
 def check_path(path: str) -> str:
     """Return ``path`` if it is safe as a file name inside an artifact, else raise :class:`UnsafePath`.
 
-    Safe: relative, ``/``-separated, UTF-8 of at most 1,024 bytes, no empty, ``.`` or ``..`` part, no part that ends in
-    a dot or a space, no control character and none of ``\\ : * ? " < > | % #``.
+    Safe: relative, ``/``-separated, UTF-8 of at most 1,024 bytes, no empty, ``.`` or ``..`` part, no part of more than
+    255 bytes or that ends in a dot or a space, no control character and none of ``\\ : * ? " < > | % #``.
     """
     if not isinstance(path, str) or not path:
         raise UnsafePath("a file needs a name")
@@ -340,7 +342,27 @@ def check_path(path: str) -> str:
     for part in path.split("/"):
         if part in ("", ".", "..") or part != part.rstrip(". ") or _BAD_PART.search(part):
             raise UnsafePath(f"unsafe file name {path[:80]!r}")
+        if len(part.encode()) > MAX_NAME:
+            raise UnsafePath(f"the name {part[:80]!r}... is longer than {MAX_NAME} bytes")
     return path
+
+
+def clashes(paths: Iterable[str]) -> Iterator[str]:
+    """Which of the files can't lie in one directory together, in words: two of one name, or one that is the folder of
+    another. Case does not count, as it doesn't on some systems."""
+    files: dict[str, str] = {}
+    for path in paths:
+        other = files.setdefault(path.casefold(), path)
+        if other is not path:
+            yield f"two files have one name (case does not count): {spelled(other)} and {spelled(path)}"
+    for folded, path in files.items():
+        end = folded.find("/")
+        while end >= 0:
+            if folded[:end] in files:
+                both = f"{spelled(files[folded[:end]])} is a file and also the folder of {spelled(path)}"
+                yield f"{both} (case does not count): rename one"
+                break
+            end = folded.find("/", end + 1)
 
 
 def spelled(name: str) -> str:
@@ -358,12 +380,9 @@ def canonical_manifest(files: Iterable[FileEntry]) -> bytes:
         ({"path": check_path(f["path"]), "size": int(f["size"]), "sha256": f["sha256"]} for f in files),
         key=lambda row: str(row["path"]),
     )
-    seen: set[str] = set()
+    for words in clashes(str(row["path"]) for row in rows):
+        raise UnsafePath(words)
     for row in rows:
-        folded = str(row["path"]).casefold()
-        if folded in seen:
-            raise UnsafePath(f"two files named {row['path']!r}")
-        seen.add(folded)
         if not re.fullmatch(r"[0-9a-f]{64}", str(row["sha256"])):
             raise ValueError(f"sha256 of {row['path']!r} is not 64 hex digits")
     return json.dumps({"files": rows}, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()

@@ -18,7 +18,7 @@ from scheduling.store import checks
 from scheduling.store.commit.parts import live_part
 from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries.access import Actor
-from workers.protocol import FileEntry, UnsafePath, check_path, manifest_digest
+from workers.protocol import FileEntry, UnsafePath, check_path, clashes, manifest_digest
 
 MAX_FILES = 10_000
 TOLD = 5
@@ -128,8 +128,7 @@ def _entries(given: Any) -> tuple[list[FileEntry], list[Refusal]]:
     read = [_entry(row) for row in given]
     files = [each for each in read if not isinstance(each, Refusal)]
     wrong = [each for each in read if isinstance(each, Refusal)]
-    if len({f["path"].casefold() for f in files}) != len(files):
-        wrong.append(Refusal(422, "duplicate_path", "two files have one name (case does not count)", "files"))
+    wrong += [Refusal(422, "duplicate_path", words, "files") for words in clashes(f["path"] for f in files)]
     return files, wrong
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workers.protocol import UnsafePath, check_path
+from workers.protocol import UnsafePath, check_path, clashes
 
 TOLD = 5
 # Directories, by their path from the top, that no model or data set needs: tools keep their own things there.
@@ -193,6 +193,7 @@ def _take(found: _Found, path: str, at: Path, *, blob: str = "") -> None:
 
 
 def _source(found: _Found, name: str, kind: str, meta: Mapping[str, Any], place: Path) -> Source:
+    found.wrong += clashes(item.path for item in found.items)
     if not found.items and not found.wrong:
         found.wrong.append(f"{place} has no files")
     if found.wrong:

@@ -179,6 +179,7 @@ def test_no_path_leads_out_of_an_upload_or_an_artifact(path: str, settings):
         ({"files": [{"path": "a", "size": "1"}]}, 422, "files", "bad_size"),
         ({"files": [{"path": "a", "size": 1, "sha256": "zz"}]}, 422, "files", "bad_sha256"),
         ({"files": [{"path": "a", "size": 1}, {"path": "A", "size": 1}]}, 422, "files", "duplicate_path"),
+        ({"files": [{"path": "d/" + "x" * 256, "size": 1}]}, 400, "files", "unsafe_path"),
         ({"files": [{"path": "a", "size": 2**60}]}, 413, "files", "too_large"),
         ({"name": "a/b"}, 422, "name", "bad_name"),
         ({"name": ""}, 422, "name", "bad_name"),
@@ -191,6 +192,26 @@ def test_a_bad_announcement_is_refused(changed: dict[str, Any], status: int, fie
     w = world(node=False)
     body = {"name": "m", "project": "alpha", "files": [{"path": "a.txt", "size": 1}], **changed}
     error(w.alice.post("artifacts/", body), status, field, code)
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        (["a", "a/b"], "'a' is a file and also the folder of 'a/b' (case does not count): rename one"),
+        (["d/x/y/z", "D/X"], "'D/X' is a file and also the folder of 'd/x/y/z' (case does not count): rename one"),
+        (["a/b", "A/B"], "two files have one name (case does not count): 'a/b' and 'A/B'"),
+    ],
+)
+def test_files_that_can_not_lie_in_one_directory_are_refused_by_name(paths: list[str], said: str):
+    body = {"name": "m", "project": "alpha", "files": [{"path": path, "size": 1} for path in paths]}
+    answer = world(node=False).alice.post("artifacts/", body)
+    assert error(answer, 422, "files", "duplicate_path")["message"] == said
+
+
+def test_names_that_only_begin_alike_are_no_clash():
+    paths = ["a", "a.b/c", "ab/c", "b/a", "b/c/a"]
+    body = {"name": "m", "project": "alpha", "files": [{"path": path, "size": 1} for path in paths]}
+    assert world(node=False).alice.post("artifacts/", body).status_code == 201
 
 
 def test_what_is_wrong_with_an_announcement_is_told_at_once_and_bounded():

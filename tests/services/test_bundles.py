@@ -60,6 +60,12 @@ def test_the_files_of_a_bundle_are_an_artifact_once_committed():
     assert stored == FILES
 
 
+def test_what_an_attempt_stores_has_no_file_that_is_a_folder_too():
+    answer = Saving().begins({"a": b"one", "A/b": b"two"}, name="out", kind="output")
+    assert refusal(answer) == (422, "duplicate_path")
+    assert "'a' is a file and also the folder of 'A/b'" in answer.message
+
+
 def test_a_bundle_that_comes_twice_has_one_effect():
     saving = Saving()
     assert saving.sends(bundle(FILES)) == saving.sends(bundle(FILES))

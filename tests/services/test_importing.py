@@ -204,6 +204,8 @@ def test_a_blob_that_is_not_what_the_cache_calls_it_is_refused_and_leaves_nothin
         (lambda d: os.mkfifo(d / "p"), r"'p' is neither a file nor a directory"),
         (lambda d: (d / "a:b").write_bytes(b""), r"unsafe file name 'a:b': rename it"),
         (lambda d: (d / os.fsdecode(b"a\xff")).write_bytes(b""), r"file name .a.xff. is not UTF-8: rename it"),
+        (lambda d: laid(d, {"a": b"", "A/b": b""}), r"'a' is a file and also the folder of 'A/b'.*: rename one"),
+        (lambda d: laid(d, {"a": b"", "A": b""}), r"two files have one name \(case does not count\): 'A' and 'a'"),
         (lambda d: [(d / f"{n}?").write_bytes(b"") for n in range(7)], r"'0\?'.*'4\?': rename it; and 2 more"),
     ],
 )

@@ -25,11 +25,13 @@ from workers.agent.transfer import (
     safe,
 )
 from workers.bundles import SMALL_BYTES, BadBundle, arrived, grouped, sha256_of
-from workers.protocol import FileEntry, Transfer
+from workers.protocol import FileEntry, Transfer, clashes
 from workers.said_back import shown
 
 # The modification time of everything in the cache: a file that a job has written to shows by another one.
 CACHE_MTIME_NS = 10**18
+# What a file system answers to a name that it can't have, or has for something else.
+UNNAMEABLE = frozenset({errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EILSEQ, errno.EINVAL})
 
 
 class Fetcher:
@@ -49,7 +51,8 @@ class Fetcher:
         for item in inputs:
             place = directory / safe(str(item["as"]), one=True)
             for entry, cached in self._all(Transfer.FETCH_INPUTS, item):
-                link(cached, place / safe(entry["path"]))
+                with _laying_out(entry["path"]):
+                    link(cached, place / entry["path"])
 
     def checkpoint(self, resume: dict[str, Any], directory: Path) -> None:
         """``directory`` holds the checkpoint, writable; it appears there as a whole or not at all."""
@@ -64,10 +67,11 @@ class Fetcher:
             if wrapped and path == EXPERIMENT_FILE:
                 continue
             target = fresh / (path.removeprefix(FRAMEWORK_DIR) if wrapped else path)
-            if target.parent not in folders:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                folders.add(target.parent)
-            shutil.copyfile(cached, target)
+            with _laying_out(path):
+                if target.parent not in folders:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    folders.add(target.parent)
+                shutil.copyfile(cached, target)
         shutil.rmtree(directory, ignore_errors=True)
         fresh.replace(directory)
 
@@ -76,6 +80,8 @@ class Fetcher:
         artifact, entries = str(item["artifact"]), item["files"]
         for entry in entries:
             safe(entry["path"])
+        for words in clashes(entry["path"] for entry in entries):
+            raise TransferFailed(f"{artifact} can't be laid out: {words}")
         missing = {entry["sha256"]: entry for entry in entries if self._kept(entry) is None}
         self._make_room(missing)
         size = sum(entry["size"] for entry in missing.values())
@@ -201,6 +207,19 @@ class Fetcher:
             short = out.tell() < entry["size"]
         if short:
             raise CallFailed(Failure(FailureKind.SILENT, f"{entry['path']}: the download was cut"))
+
+
+@contextlib.contextmanager
+def _laying_out(path: str) -> Iterator[None]:
+    """A name that this file system takes from nobody is the artifact's fault; all else is the node's disk."""
+    with _disk_trouble(path):
+        try:
+            yield
+        except OSError as problem:
+            if problem.errno in UNNAMEABLE:
+                said = f"{shown(path)} can't be laid out on the node ({problem.strerror}): rename it"
+                raise TransferFailed(said) from problem
+            raise
 
 
 @contextlib.contextmanager

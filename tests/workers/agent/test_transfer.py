@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.workers.agent.server import TOKEN, NodeServer
+from workers.agent import fetching as fetching_of_files
 from workers.agent import sending
 from workers.agent.client import Api
 from workers.agent.fetching import Fetcher
@@ -113,6 +115,56 @@ def test_an_unsafe_path_is_refused_before_anything_is_written(tmp_path: Path, pa
         with pytest.raises(TransferFailed):
             fetcher.inputs(one(entry(path)), inputs)
         assert (server.ranges, list(inputs.iterdir())) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        (["a", "a/b"], "art can't be laid out: 'a' is a file and also the folder of 'a/b'"),
+        (["a/b/c", "A/B"], "art can't be laid out: 'A/B' is a file and also the folder of 'a/b/c'"),
+        (["m/w", "M/W"], "art can't be laid out: two files have one name"),
+        (["x" * 256], f"the name '{'x' * 80}'... is longer than 255 bytes"),
+    ],
+)
+@pytest.mark.parametrize("what", ["input", "checkpoint"])
+def test_files_that_no_node_can_lay_out_are_the_jobs_fault_and_nothing_is_fetched(
+    tmp_path: Path, paths: list[str], said: str, what: str
+) -> None:
+    files = [entry(path) for path in paths]
+    with fetching(tmp_path) as (server, fetcher, inputs):
+        asked: Any = one(*files) if what == "input" else {"artifact": "art", "step": 1, "files": files}
+        with pytest.raises(TransferFailed) as caught:
+            (fetcher.inputs if what == "input" else fetcher.checkpoint)(asked, inputs)
+        assert (str(caught.value).startswith(said), caught.value.retryable) == (True, False)
+        assert (server.ranges, list(inputs.iterdir())) == ([], [])
+
+
+@pytest.mark.parametrize("code", [errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EILSEQ])
+def test_a_name_that_the_nodes_file_system_refuses_is_the_jobs_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuses(source: Path, target: Path) -> None:
+        raise OSError(code, os.strerror(code), str(target))
+
+    monkeypatch.setattr(fetching_of_files, "link", refuses)
+    with fetching(tmp_path) as (_, fetcher, inputs):
+        with pytest.raises(TransferFailed) as caught:
+            fetcher.inputs(one(entry("m/w.bin")), inputs)
+        told = f"'m/w.bin' can't be laid out on the node ({os.strerror(code)}): rename it"
+        assert (str(caught.value), caught.value.retryable) == (told, False)
+
+
+def test_a_disk_that_is_full_when_inputs_are_laid_out_is_the_nodes_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+
+    monkeypatch.setattr(fetching_of_files, "link", full)
+    with fetching(tmp_path) as (_, fetcher, inputs):
+        with pytest.raises(TransferFailed, match="no space left on the node") as caught:
+            fetcher.inputs(one(entry("m/w.bin")), inputs)
+        assert caught.value.retryable
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "/", ""])
