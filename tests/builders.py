@@ -325,16 +325,16 @@ def full_lab() -> tuple[Lab, Running]:
 
 
 def output(
-    run: Running, name: str = "merged", content: bytes | None = None, *, now: datetime = NOON, kind: str = "model"
-) -> str:
+    run: Running, name: str = "merged", content: bytes | None = None, *, now: datetime = NOON, kind: str = "model",
+    meta: Mapping[str, Any] | None = None,
+) -> str:  # fmt: skip
     """An artifact that the running attempt has committed; returns its id."""
     owner = artifacts.Owner(node=run.node, attempt=run.attempt, epoch=run.epoch)
     content = tensors(9) if content is None else content
     path = "model.safetensors" if kind == "model" else "experiment.json"
     sha = hashlib.sha256(content).hexdigest()
-    opened = artifacts.begin(
-        owner, {"name": name, "kind": kind, "files": [{"path": path, "size": len(content), "sha256": sha}]}, now
-    )
+    files = [{"path": path, "size": len(content), "sha256": sha}]
+    opened = artifacts.begin(owner, {"name": name, "kind": kind, "files": files, "meta": meta or {}}, now)
     artifacts.put(owner, opened["upload"], path, 0, iter([content]))
     return artifacts.commit(owner, opened["upload"], {"sha256": {path: sha}}, now)["artifact"]
 

@@ -24,8 +24,9 @@ from scheduling.services import artifacts as service
 from scheduling.services.artifacts import Owner, Refusal
 from scheduling.store.queries import artifacts as queries
 from scheduling.store.queries import lineage as family
+from scheduling.store.queries.called import with_names
 
-CORRUPT = {"true": True, "false": False}
+FLAGS = {"true": True, "false": False}
 RANGE = query("Range", "One range: bytes=first-last.", where="header")
 
 
@@ -37,7 +38,7 @@ class ArtifactList(Door):
     @documented("artifacts_list", "Artifacts, newest first", tag="artifacts",
                 answer=page_of("Artifact", shapes.ArtifactShape),
                 parameters=(query("kind", "Kind."), query("project", "Project."),
-                            query("q", "Part of the name or digest."),
+                            query("q", "Part of one of its names or of the digest."),
                             query("deleted", "true: those that were deleted; else those that are there."),
                             query("corrupt", "true: those whose bytes are known to be damaged; false: the others."),
                             *PAGING))  # fmt: skip
@@ -47,10 +48,12 @@ class ArtifactList(Door):
         refuse_filters(filters.wrong_of_artifacts(self.actor, given))
         rows = queries.filtered(
             self.actor, kind=given.get("kind", ""), project=given.get("project", ""), q=given.get("q", ""),
-            deleted=given.get("deleted") == "true", corrupt=CORRUPT.get(given.get("corrupt", "")),
+            deleted=given.get("deleted") == "true", corrupt=FLAGS.get(given.get("corrupt", "")),
         )  # fmt: skip
         return Response(
-            listed(request, given, rows, by="created_at", shown=lambda found: [queries.as_dict(a) for a in found])
+            listed(
+                request, given, with_names(rows), by="created_at", shown=lambda found: list(map(queries.as_dict, found))
+            )
         )
 
     @documented(
@@ -94,11 +97,21 @@ class ArtifactDetail(OfArtifact):
         return Response(queries.as_dict(self.artifact(artifact_id)))
 
     @documented("artifacts_delete", "Delete an artifact; its record and lineage stay", tag="artifacts",
-                answer=shapes.ArtifactShape)  # fmt: skip
+                answer=shapes.ArtifactShape,
+                parameters=(query("all", "true: under all its names, where it has several; else that is refused."),
+                            query("name", "Only this name of it; it stays under its others.")))  # fmt: skip
     def delete(self, request: Request, artifact_id: str) -> Response:
-        """The artifact, deleted; 403 for who did not make it, 409 while jobs need it."""
-        parameters(request, ())
-        return _changed(deletion.delete(artifact_id, self.actor, self.now))
+        """The artifact, deleted, or without the name; 403 for who did not make it, 409 while jobs need it or it has
+        other names."""
+        given = parameters(request, ("all", "name"))
+        everywhere, name = given.get("all") or "false", given.get("name", "")
+        if everywhere not in FLAGS:
+            words = f"all must be true or false, not {everywhere[:40]!r}"
+            raise Problem(400, "bad_parameter", words, field="all", limit=list(FLAGS))
+        if name and FLAGS[everywhere]:
+            words = "name removes one name and all=true every one: give one of them"
+            raise Problem(400, "bad_parameter", words, field="name")
+        return _changed(deletion.delete(artifact_id, self.actor, self.now, everywhere=FLAGS[everywhere], name=name))
 
 
 class ArtifactRestore(Door):

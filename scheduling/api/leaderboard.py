@@ -51,11 +51,11 @@ class Leaderboard(Door):
 def _entry(entry: Entry, metric: str) -> dict[str, Any]:
     return {
         "rank": entry.rank,
-        "model": _named(entry.digest, entry.artifact),
+        "model": _named(entry.digest, entry.artifact, entry.name),
         "value": entry.metrics[metric],
         "metrics": entry.metrics,
         "counts": entry.counts,
-        "recipe": None if entry.artifact is None else entry.artifact.meta.get("recipe"),
+        "recipe": entry.meta.get("recipe"),
         "evaluation": entry.evaluation,
         "job": entry.job,
         "evaluated_at": entry.at,
@@ -67,11 +67,11 @@ def _contest(contest: Contest, dataset: Any) -> dict[str, Any]:
     return {"dataset": _named(contest.dataset, dataset), "file": contest.file, "limit": contest.limit}
 
 
-def _named(digest: str, artifact: Any) -> dict[str, Any]:
+def _named(digest: str, artifact: Any, name: str = "") -> dict[str, Any]:
     return {
         "digest": digest,
         "id": None if artifact is None else str(artifact.pk),
-        "name": None if artifact is None else artifact.name,
+        "name": None if artifact is None else name or artifact.name,
         "project": None if artifact is None else artifact.project.name,
         "deleted": artifact is not None and artifact.deleted_at is not None,
     }

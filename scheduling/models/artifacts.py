@@ -106,12 +106,16 @@ class ArtifactParent(models.Model):
 
 
 class JobOutput(models.Model):
-    """A job's artifact under the name the job gave it; two jobs may share one artifact."""
+    """A job's artifact under the name the job gave it, with what its attempt told of it (``meta``, ``made_with``): two
+    jobs may share one artifact, which tells of the first of them."""
 
     job = models.ForeignKey("Job", on_delete=models.CASCADE, related_name="outputs")
     artifact = models.ForeignKey(Artifact, on_delete=models.PROTECT, related_name="outputs")
     attempt = models.ForeignKey("Attempt", null=True, on_delete=models.SET_NULL, related_name="+")
     name = models.CharField(max_length=100)
+    meta = models.JSONField(default=dict)
+    made_with = models.JSONField(default=dict, help_text="{attempt: its number, agent_version: of its first node}")
+    given_up_at = models.DateTimeField(null=True, help_text="since then the artifact is not known by this name")
 
     class Meta:
         ordering = ["job_id", "name"]
@@ -133,7 +137,8 @@ class Upload(models.Model):
     kind = models.CharField(max_length=31)
     meta = models.JSONField(default=dict)
     files = models.JSONField()
-    artifact = models.ForeignKey(Artifact, null=True, on_delete=models.CASCADE, related_name="+")
+    artifact = models.ForeignKey(Artifact, null=True, on_delete=models.CASCADE, related_name="uploads")
+    given_up_at = models.DateTimeField(null=True, help_text="since then its artifact is not known by this name")
     created_at = models.DateTimeField()
     committed_at = models.DateTimeField(null=True, help_text="its own commit, also of bytes that were there before")
 

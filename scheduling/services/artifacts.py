@@ -314,12 +314,13 @@ def _tensors(upload: Any, number: int, entry: FileEntry, known: set[str]) -> dic
 
 
 def committed(attempt: UUID, ids: Sequence[str]) -> list[tuple[str, UUID]]:
-    """(name, artifact) of those ids that this attempt committed; ValueError for any other."""
+    """(name, artifact) of those ids that this attempt committed, once for each name under which it did; ValueError for
+    any other."""
     found = rows.committed_by(attempt)
     for wanted in ids:
         if wanted not in found:
             raise ValueError(f"artifact {wanted[:60]} was not committed by this attempt")
-    return [(found[wanted], UUID(wanted)) for wanted in ids]
+    return [(name, UUID(wanted)) for wanted in dict.fromkeys(ids) for name in found[wanted]]
 
 
 def collect_uploads(now: datetime, *, older_than_s: float) -> int:

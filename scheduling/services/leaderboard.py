@@ -35,11 +35,14 @@ class Contest:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A model in a contest, by its newest evaluation: the ``artifact`` (None: the actor may not know of it) and its
-    ``digest``, its ``rank`` from 1, equal for equal values and None for one that has none, and all of its metrics.
-    ``times``: how often it was evaluated."""
+    ``digest``, the ``name`` that this evaluation used and what it was made by under that (``meta``), its ``rank`` from
+    1, equal for equal values and None for one that has none, and all of its metrics. ``times``: how often it was
+    evaluated."""
 
     digest: str
     artifact: Any
+    name: str
+    meta: Mapping[str, Any]
     rank: int | None
     metrics: Mapping[str, float | None]
     counts: Mapping[str, int]
@@ -99,9 +102,11 @@ def leaderboard(actor: Actor, given: Mapping[str, str]) -> Leaderboard:
 
 @dataclass(frozen=True, slots=True)
 class _Evaluation:
-    """One evaluation: the digest of its ``model``, what it was evaluated on, and what that gave."""
+    """One evaluation: the digest of its ``model`` and the ``name`` by which it was meant, what it was evaluated on, and
+    what that gave."""
 
     model: str
+    name: str
     contest: Contest
     metrics: Mapping[str, Any]
     counts: Mapping[str, Any]
@@ -113,13 +118,15 @@ class _Evaluation:
 def _read(row: Mapping[str, Any]) -> _Evaluation | None:
     """An evaluation as it is stored; None for a record of another form."""
     params, meta = row["job__params"], row["artifact__meta"]
-    digests = {each["as"]: each["digest"] for each in row["job__spec"].get("inputs", [])}
+    inputs = {each["as"]: each for each in row["job__spec"].get("inputs", [])}
+    digests = {name: each["digest"] for name, each in inputs.items()}
     metrics, counts = meta.get("metrics"), meta.get("counts")
     if not {MODEL, DATASET} <= digests.keys() or not isinstance(metrics, Mapping) or not isinstance(counts, Mapping):
         return None
     contest = Contest(digests[DATASET], params.get("file"), params.get("limit"))
     at = row["job__ended_at"] or row["job__submitted_at"]
-    return _Evaluation(digests[MODEL], contest, metrics, counts, str(row["artifact_id"]), str(row["job_id"]), at)
+    name = inputs[MODEL]["name"]
+    return _Evaluation(digests[MODEL], name, contest, metrics, counts, str(row["artifact_id"]), str(row["job_id"]), at)
 
 
 def _fits(contest: Contest, actor: Actor, given: Mapping[str, str]) -> bool:
@@ -142,13 +149,15 @@ def _ranked(actor: Actor, found: Sequence[_Evaluation], metric: str) -> Iterator
         if metric in each.metrics:
             by_model.setdefault(each.model, []).append(each)
     known = evaluations.by_digest(actor, by_model)
+    told = evaluations.told_by_name((each, by_model[digest][0].name) for digest, each in known.items())
     values = {digest: _number(each[0].metrics[metric]) for digest, each in by_model.items()}
     sign = -1.0 if metric in HIGHER else 1.0
     numbers = sorted(sign * value for value in values.values() if value is not None)
     for digest in sorted(values, key=lambda each: _order(values[each], sign, by_model[each][0].at)):
-        newest, value = by_model[digest][0], values[digest]
+        newest, value, model = by_model[digest][0], values[digest], known.get(digest)
+        meta = {} if model is None else told[model.pk]
         yield Entry(
-            digest, known.get(digest), None if value is None else bisect_left(numbers, sign * value) + 1,
+            digest, model, newest.name, meta, None if value is None else bisect_left(numbers, sign * value) + 1,
             {name: _number(said) for name, said in newest.metrics.items()}, newest.counts, newest.artifact, newest.job,
             newest.at, len(by_model[digest]),
         )  # fmt: skip

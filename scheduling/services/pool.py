@@ -221,7 +221,7 @@ def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: date
         offset, text = whole(message["offset"]), str(message["text"])
         return {"next": record.log(part, offset=offset, text=text, limit=limit, now=now)}
     elif kind == "checkpoint":
-        ((_, saved),) = artifacts.committed(attempt.pk, [str(message["artifact"])])
+        (_, saved), *_ = artifacts.committed(attempt.pk, [str(message["artifact"])])
         parts.checkpointed(part, saved, whole(message.get("step", 0)), now=now)
     elif kind in ("stopping", "checkpoint_refused", "events_unread"):
         _on_the_timeline(part, kind, message, now)

@@ -10,9 +10,10 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Max
 
-from scheduling.models import Artifact, ArtifactParent, Attempt, AttemptNode, Job, Node, Project, ProjectBlob, Upload
+from scheduling.models import Artifact, Attempt, AttemptNode, Node, Project, ProjectBlob, Upload
 from scheduling.store import journal
 from scheduling.store.commit import deleting
+from scheduling.store.commit.naming import keep_parents
 from scheduling.store.output_names import artifact_name
 
 
@@ -113,7 +114,7 @@ def commit_upload(
     if artifact.deleted_at is not None:
         deleting.restore(artifact.pk, now=now, actor=actor)
     if job is not None and fresh:
-        _keep_parents(job, artifact)
+        keep_parents(job, artifact)
     ProjectBlob.objects.bulk_create(
         [ProjectBlob(project=upload.project, sha256=sha) for sha in {f["sha256"] for f in files}], ignore_conflicts=True
     )
@@ -130,20 +131,6 @@ def commit_upload(
     return artifact.pk, digest
 
 
-def _keep_parents(job: Job, artifact: Artifact) -> None:
-    """What the job worked on is what the artifact was made from."""
-    inputs = job.spec.get("inputs", [])
-    parents = Artifact.objects.in_bulk([UUID(i["artifact"]) for i in inputs])
-    ArtifactParent.objects.bulk_create(
-        [
-            ArtifactParent(child=artifact, parent=parents[UUID(i["artifact"])], role=i["as"])
-            for i in inputs
-            if UUID(i["artifact"]) in parents and UUID(i["artifact"]) != artifact.pk
-        ],
-        ignore_conflicts=True,
-    )
-
-
 def _made_with(upload: Upload, node: str) -> dict[str, Any]:
     if upload.attempt is None:
         return {}
@@ -157,12 +144,17 @@ def project_has(project_id: int, digests: Sequence[str]) -> set[str]:
     return set(rows.values_list("sha256", flat=True))
 
 
-def committed_by(attempt: UUID) -> dict[str, str]:
-    """``{artifact id: name}`` of what the attempt committed."""
-    return {
-        str(a): n
-        for a, n in Upload.objects.filter(attempt_id=attempt, artifact__isnull=False).values_list("artifact_id", "name")
-    }
+def committed_by(attempt: UUID) -> dict[str, list[str]]:
+    """``{artifact id: names}`` of what the attempt committed, the names in the order in which they were announced."""
+    found: dict[str, list[str]] = {}
+    rows = Upload.objects.filter(attempt_id=attempt, artifact__isnull=False).order_by(
+        "created_at", "committed_at", "pk"
+    )
+    for artifact, name in rows.values_list("artifact_id", "name"):
+        names = found.setdefault(str(artifact), [])
+        if name not in names:
+            names.append(name)
+    return found
 
 
 def saved_at(job: UUID, artifact: UUID) -> datetime | None:

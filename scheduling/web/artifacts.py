@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -16,11 +16,13 @@ from scheduling.services import artifact_deletion as deletion
 from scheduling.services import filters, now
 from scheduling.services.artifacts import KINDS, Refusal
 from scheduling.store.queries import artifacts as queries
-from scheduling.store.queries import pages
+from scheduling.store.queries import called, pages
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.called import Called
 from scheduling.store.queries.lineage import lineage
 from scheduling.web.access import posted, signed_in
 from scheduling.web.file_lists import part_of, unsafe_formats
+from scheduling.web.lineage import made_in_words
 from scheduling.web.wording import amount, size
 
 
@@ -78,12 +80,13 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
     sentence = (
         f"{made}, made from {amount(len(links['parents']), 'parent')}." if links["parents"] else f"{made}, uploaded."
     )
-    mine = deletion.may_delete(actor, row)
+    (node,) = (each for each in family["nodes"] if each["id"] == shown["id"])
     context = {
         "artifact": shown,
-        "may_delete": mine,
+        "names": list(_names(row, node, actor)) if shown["also"] else [],
+        "may_delete": deletion.may_delete(actor, row),
         "restorable": shown["deleted"] is not None and deletion.is_restorable(row),
-        "at_stake": _at_stake(len(links["children"])),
+        "at_stake": _at_stake(len(links["children"]), called.others(row)),
         "part": part_of(shown["files"], request.GET.get("page", "")),
         "about": list(about(shown["meta"])),
         "unsafe": unsafe_formats(shown["files"]),
@@ -96,8 +99,17 @@ def artifact(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespo
 @posted
 @signed_in
 def act(request: HttpRequest, actor: Actor, artifact_id: UUID, verb: str) -> HttpResponse:
-    """The artifact is deleted or restored, or a message says why not."""
-    done = (deletion.delete if verb == "delete" else deletion.restore)(str(artifact_id), actor, now())
+    """The artifact is deleted or restored, or loses one of its names, or a message says why not.
+
+    The question of the page tells all its names, so that the answer is for all of them, if there are no more since.
+    """
+    if verb == "restore":
+        done = deletion.restore(str(artifact_id), actor, now())
+    else:
+        name = request.POST.get("name", "")[:100] if verb == "unname" else ""
+        told = request.POST.get("others", "")
+        known = told.isdecimal() and int(told[:9]) == len(_others(actor, artifact_id))
+        done = deletion.delete(str(artifact_id), actor, now(), everywhere=known and not name, name=name)
     if done is None:
         raise Http404("there is no such artifact in your projects")
     if isinstance(done, Refusal):
@@ -105,13 +117,30 @@ def act(request: HttpRequest, actor: Actor, artifact_id: UUID, verb: str) -> Htt
     return redirect("artifact", artifact_id=artifact_id)
 
 
-def _at_stake(children: int) -> str:
+def _others(actor: Actor, artifact_id: UUID) -> list[Called]:
+    row = queries.one(actor, str(artifact_id))
+    return [] if row is None else called.others(row)
+
+
+def _names(row: Any, node: Mapping[str, Any], actor: Actor) -> Iterator[dict[str, Any]]:
+    """Each name of the artifact, the first one first: whose it is, and by which job and recipe it came to be."""
+    makings = [made for made in (node["made_by"], *node["also_made_by"]) if made is not None]
+    by_key = {(made["output"], made["job"]): made for made in makings}
+    for each in (called.first(row), *called.others(row)):
+        made = by_key.get((each.name, str(each.job)))
+        own = row.deleted_at is None and deletion.is_own(actor, each)
+        yield {"name": each.name, "user": each.user, "at": each.at, "made_by": made, "made": made_in_words(made),
+               "own": own}  # fmt: skip
+
+
+def _at_stake(children: int, others: Sequence[Called]) -> str:
     """What goes with a deletion, and what does not."""
+    also = f"The same bytes are also {deletion.names_in_words(others)}, and go there too. " if others else ""
     stay = f", and so does what was made from it ({amount(children, 'artifact')})" if children else ""
     hours = amount(deletion.kept_hours(), "hour")
     return (
-        f"It can't be downloaded or worked on then. Its bytes are kept for {hours} more, in which it can be restored; "
-        f"its record stays{stay}."
+        f"{also}It can't be downloaded or worked on then. Its bytes are kept for {hours} more, in which it can be "
+        f"restored; its record stays{stay}."
     )
 
 

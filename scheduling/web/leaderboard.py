@@ -85,7 +85,7 @@ def _row(entry: Entry, found: Leaderboard) -> dict[str, Any]:
     return {
         "rank": entry.rank,
         "id": None if model is None else model.pk,
-        "model": entry.digest[:19] if model is None else model.name,
+        "model": entry.digest[:19] if model is None else entry.name,
         "project": "" if model is None else model.project.name,
         "deleted": model is not None and model.deleted_at is not None,
         "digest": entry.digest,
@@ -99,8 +99,8 @@ def _row(entry: Entry, found: Leaderboard) -> dict[str, Any]:
         "metrics": entry.metrics,
         "counts": entry.counts,
         "samples": entry.counts.get("samples", ""),
-        "made_by": "" if model is None else made_by(model.meta),
-        "meta": {} if model is None else model.meta,
+        "made_by": made_by(entry.meta),
+        "meta": entry.meta,
         "evaluation": entry.evaluation,
         "job": entry.job,
         "at": entry.at,
@@ -117,7 +117,7 @@ def _sentence(found: Leaderboard) -> str:
     if not ranked:
         return f"No model has a number {where}."
     best = [entry for entry in ranked if entry.rank == 1]
-    names = [entry.artifact.name if entry.artifact else entry.digest[:19] for entry in best]
+    names = [entry.name if entry.artifact else entry.digest[:19] for entry in best]
     value = _said(best[0].metrics[found.metric])
     if len(found.entries) == 1:
         return f"{names[0]} is the only model that was evaluated {where}: {value}."

@@ -38,7 +38,8 @@ def lineage(request: HttpRequest, actor: Actor, artifact_id: UUID) -> HttpRespon
         roles[edge["child"]].append({"name": names[edge["parent"]], "id": edge["parent"], "role": edge["role"]})
     rows = [
         {**node, "line": line, "parents": roles[node["id"]], "read_size": size(node["size"]),
-         "here": node["id"] == family["artifact"], "made": made_in_words(node["made_by"])}
+         "here": node["id"] == family["artifact"], "made": made_in_words(node["made_by"]),
+         "others": [{**made, "made": made_in_words(made)} for made in node["also_made_by"]]}
         for node, line in zip(family["nodes"], lines, strict=True)
     ]  # fmt: skip
     width = STEP * max((line.lanes for line in lines), default=1)

@@ -39,7 +39,9 @@ urlpatterns = [
     path("artifacts/<uuid:artifact_id>/", artifacts.artifact, name="artifact"),
     path("artifacts/<uuid:artifact_id>/lineage/", lineage.lineage, name="artifact-lineage"),
     re_path(
-        r"^artifacts/(?P<artifact_id>[0-9a-f-]{36})/(?P<verb>delete|restore)/$", artifacts.act, name="artifact-act"
+        r"^artifacts/(?P<artifact_id>[0-9a-f-]{36})/(?P<verb>delete|restore|unname)/$",
+        artifacts.act,
+        name="artifact-act",
     ),
     path("account/", account.account, name="account"),
     path("account/tokens/", account.make_token, name="token-make"),

@@ -92,3 +92,18 @@ def test_uploads_under_way_count_and_deleted_artifacts_do_not(w):
     Project.objects.filter(name="alpha").update(artifact_quota_gb=1)
     body = {"name": "m", "kind": "model", "project": "alpha", "files": [{"path": "m.bin", "size": 6 * 10**8}]}
     assert [w.alice.post("artifacts/", body).status_code for _ in range(2)] == [201, 413]
+
+
+def test_one_of_several_names_is_told_found_and_removed(w):
+    assert b.model(w.who["alice"], "again", 1) == w.models[0]
+    alice, where = w.alice, f"artifacts/{w.models[0]}/"
+    (found,) = alice.get("artifacts/?q=again").json()["results"]
+    assert (found["name"], found["also"]) == ("a", [{"name": "again", "job": None, "user": "alice"}])
+    told = problem(alice.delete(where), 409)
+    assert (told["code"], told["outputs"]) == ("also_output_of", found["also"])
+    assert error(alice.delete(f"{where}?all=yes"), 400, "all", "bad_parameter")["limit"] == ["true", "false"]
+    error(alice.delete(f"{where}?all=true&name=again"), 400, "name", "bad_parameter")
+    error(alice.delete(f"{where}?name=other"), 404, "name", "no_such_name")
+    assert (alice.delete(f"{where}?name=a").json()["name"], alice.get(where).json()["also"]) == ("again", [])
+    b.model(w.who["alice"], "third", 1)
+    assert alice.delete(f"{where}?all=true").json()["deleted"]["by"] == "user alice"

@@ -205,7 +205,8 @@ def test_whatever_happens_what_is_there_and_what_jobs_need_keeps_its_bytes(seed)
             case "upload":
                 b.model(alice, f"m{dice.randint(0, 5)}", dice.randint(1, 6))
             case "delete":
-                deletion.delete(dice.choice(known), alice, at)
+                name = dice.choice(["", f"m{dice.randint(0, 5)}"])
+                deletion.delete(dice.choice(known), alice, at, everywhere=not name, name=name)
             case "restore":
                 deletion.restore(dice.choice(known), alice, at)
             case "submit":
@@ -222,7 +223,7 @@ def test_whatever_happens_what_is_there_and_what_jobs_need_keeps_its_bytes(seed)
     for job in Job.objects.exclude(state__in=ENDED):
         jobs.cancel(str(job.pk), alice, at)
     for artifact in Artifact.objects.all():
-        deletion.delete(str(artifact.pk), alice, at)
+        deletion.delete(str(artifact.pk), alice, at, everywhere=True)
     collection.collect(at)
     collection.collect(at + DAY)
     assert artifact_files.blobs() == {}

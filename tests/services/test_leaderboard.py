@@ -169,3 +169,17 @@ def test_two_models_whose_evaluations_share_one_artifact_are_both_there(who: Any
     JobOutput.objects.filter(artifact=second).update(artifact=first)
     second.delete()
     assert board(alice) == [(1, "a"), (1, "b")]
+
+
+def test_a_model_is_shown_under_the_name_and_with_the_recipe_by_which_it_was_evaluated(who: Any) -> None:
+    alice, data = who["alice"], dataset(who["alice"])
+    first = model_of(evaluated(alice, "a", data, 1))
+    made_by = Job.objects.get(pk=b.submitted(alice, b.merge_body([str(first.pk)] * 2)))
+    JobOutput.objects.create(job=made_by, artifact=first, name="twin", meta={"recipe": {"strategy": "slerp", "t": 0.5}})
+    again = evaluated(alice, "b", data, 2)
+    body = b.evaluate_body("twin", str(data.pk))
+    job = Job.objects.get(pk=b.submitted(alice, body, now=b.NOON + timedelta(minutes=3)))
+    JobOutput.objects.filter(artifact=again).update(job=job)
+    (entry,) = service.leaderboard(alice, {}).entries
+    assert (entry.artifact.name, entry.name, entry.times) == ("a", "twin", 2)
+    assert entry.meta == {"recipe": {"strategy": "slerp", "t": 0.5}}

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from scheduling.models import Artifact
+from scheduling.models import Artifact, Upload
 from scheduling.services import artifact_files
 from tests import builders as b
 from tests.web.pages import browser, text
@@ -35,6 +35,7 @@ def test_its_maker_deletes_it_by_the_page_and_restores_it(lab):
 
 def test_who_did_not_make_it_is_offered_nothing_and_refused(lab):
     Artifact.objects.filter(pk=lab.models[0]).update(user=None)
+    Upload.objects.all().delete()  # as it is when a user is deleted
     alice, page = browser(), f"/artifacts/{lab.models[0]}/"
     assert "Yes, delete it" not in text(alice.get(page))
     after = text(alice.post(f"{page}delete/", follow=True))
@@ -100,3 +101,25 @@ def test_damaged_ones_are_found_by_a_filter_and_their_page_says_what_mends_them(
     b.finished(run, artifacts=[made], now=b.later(60))
     Artifact.objects.filter(pk=made).update(corrupt=True)
     assert f'Run <a href="/jobs/{run.job}/">its job</a> again, or upload' in text(alice.get(f"/artifacts/{made}/"))
+
+
+def test_equal_results_are_told_by_all_their_names_and_one_name_can_go(lab):
+    alice = browser()
+    for number, name in enumerate(("m-nuslerp", "m-slerp")):
+        run = b.running(lab.who["alice"], lab.models, name=name, now=b.later(100 * number))
+        made = b.output(run, meta={"recipe": {"strategy": name[2:]}, "derivation_key": "sha256:1"}, now=b.later(1))
+        b.finished(run, artifacts=[made], now=b.later(100 * number + 60))
+    listed, page = text(alice.get("/artifacts/?q=m-slerp")), text(alice.get(f"/artifacts/{made}/"))
+    assert (">m-nuslerp</bdi>" in listed, "also <bdi>m-slerp</bdi>" in listed) == (True, True)
+    assert ("strategy nuslerp" in page, "strategy slerp" in page, "derivation key" in page) == (True, True, True)
+    assert "The same bytes are also &#x27;m-slerp&#x27; of alice, and go there too." in page
+    assert "Also <bdi>m-slerp</bdi>, the same bytes by merge" in text(alice.get(f"/artifacts/{made}/lineage/"))
+    assert ", also m-slerp (alpha" in text(alice.get("/jobs/new/"))
+    stale = text(alice.post(f"/artifacts/{made}/delete/", {"others": "0"}, follow=True))
+    assert "has the same bytes as &#x27;m-slerp&#x27; of alice" in stale
+    alice.post(f"/artifacts/{made}/unname/", {"name": "m-nuslerp"})
+    alone = text(alice.get(f"/artifacts/{made}/"))
+    assert ("<h1><bdi>m-slerp</bdi>" in alone, "m-nuslerp" in alone, 'id="names"' in alone) == (True, False, False)
+    again = b.model(lab.who["alice"], "twice", 1)
+    alice.post(f"/artifacts/{again}/delete/", {"others": "1"})
+    assert Artifact.objects.get(pk=again).deleted_at is not None

@@ -17,11 +17,20 @@ class DeletionShape(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
+class AlsoShape(serializers.Serializer[Any]):
+    """Another name of an artifact: equal bytes are one artifact of a project, whoever made or uploaded them."""
+
+    name = serializers.CharField()
+    job = serializers.UUIDField(allow_null=True, help_text="The job whose output it is; null for an upload.")
+    user = serializers.CharField(allow_null=True)
+
+
 class ArtifactShape(serializers.Serializer[Any]):
     """A set of files known by the digest of their manifest."""
 
     id = serializers.UUIDField()
     name = serializers.CharField()
+    also = AlsoShape(many=True)
     kind = serializers.CharField()
     project = serializers.CharField()
     size = serializers.IntegerField()
@@ -88,7 +97,11 @@ class MadeByShape(serializers.Serializer[Any]):
     job = serializers.UUIDField()
     name = serializers.CharField()
     kind = serializers.CharField()
+    output = serializers.CharField(help_text="What it is called as the output of this job.")
     recipe = serializers.JSONField(help_text="What was done; where nothing else was told, the job's parameters.")
+    derivation_key = serializers.CharField(
+        allow_null=True, help_text="Equal for equal recipes, models, engine version and class of device."
+    )
     attempt = serializers.IntegerField(allow_null=True, help_text="The number of the attempt.")
     code = CodeShape()
 
@@ -98,6 +111,7 @@ class LineageNode(serializers.Serializer[Any]):
 
     id = serializers.UUIDField()
     name = serializers.CharField()
+    also = AlsoShape(many=True)
     kind = serializers.CharField()
     project = serializers.CharField()
     size = serializers.IntegerField()
@@ -110,6 +124,7 @@ class LineageNode(serializers.Serializer[Any]):
     deleted = DeletionShape(allow_null=True)
     generation = serializers.IntegerField(help_text="Below 0: an ancestor; above: a descendant.")
     made_by = MadeByShape(allow_null=True, help_text="Null for what was uploaded or imported.")
+    also_made_by = MadeByShape(many=True, help_text="The other jobs that came to the same bytes.")
 
 
 class LineageEdge(serializers.Serializer[Any]):

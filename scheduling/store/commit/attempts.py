@@ -15,14 +15,13 @@ from django.db.models.functions import Coalesce, Least
 from scheduling.core.aftermath import LEFT, Aftermath, Ended, aftermath
 from scheduling.core.lifecycle import JobEvent, JobState
 from scheduling.core.policy import Policy
-from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job, JobOutput
+from scheduling.models import Allocation, Artifact, Attempt, AttemptNode, Job
 from scheduling.store import journal
 from scheduling.store.clock import to_ms
-from scheduling.store.commit import cancelled, how_it_left, lost_work, resuming
+from scheduling.store.commit import cancelled, how_it_left, lost_work, naming, resuming
 from scheduling.store.commit.balances import charge
 from scheduling.store.commit.giving_back import give_back_to_spared
 from scheduling.store.commit.transitions import lock_job, step
-from scheduling.store.output_names import output_name
 
 # Why a node was to stop an attempt, in words for the timeline.
 WHY = {
@@ -176,12 +175,7 @@ def _move_job(
         fields |= begins.columns()
         message = "; ".join(words for words in (message, verdict.told, resuming.in_words(begins, newest)) if words)
     elif verdict.event is JobEvent.SUCCEED:
-        for name, artifact in how.outputs:
-            shown = output_name(job, name, alone=len(how.outputs) == 1)
-            JobOutput.objects.update_or_create(
-                job=job, name=shown, defaults={"artifact_id": artifact, "attempt_id": attempt.pk}
-            )
-        Artifact.objects.filter(pk__in=[a for _, a in how.outputs]).update(published=True)
+        naming.publish(job, attempt, how.outputs)
         fields |= {"progress_step": F("progress_total"), "error": ""}
         message = ""
     elif verdict.outcome == "CANCELLED" and attempt.started_at is not None:

@@ -12,19 +12,25 @@ from django.db.models import Q, QuerySet
 from scheduling.models import Artifact, Job
 from scheduling.models.jobs import ENDED
 from scheduling.store import journal
+from scheduling.store.queries.called import Called, others
 
 AT_ONCE = 500
 
 
 @transaction.atomic
-def delete(artifact_id: UUID, *, why: str, now: datetime, actor: str) -> list[UUID]:
+def delete(
+    artifact_id: UUID, *, why: str, now: datetime, actor: str, told: Collection[Called] = ()
+) -> list[UUID] | None:  # fmt: skip
     """The artifact counts as deleted from now on; nothing changes when it does already.
 
-    Returns the ids of the jobs that wait or run with it or begin with it: then it is not deleted.
+    Returns the ids of the jobs that wait or run with it or begin with it: then it is not deleted. Neither is it, and
+    None is returned, where it has other names than those that were ``told`` to whoever asks.
     """
     artifact = Artifact.objects.select_for_update(of=("self",)).select_related("project").get(pk=artifact_id)
     if artifact.deleted_at is not None:
         return []
+    if {each.key for each in others(artifact)} - {each.key for each in told}:
+        return None
     needed = list(_that_need(artifact_id).values_list("pk", flat=True))
     if not needed:
         _mark([artifact], {artifact.pk: why}, now, actor=actor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from copy import copy
 from typing import Any
 from uuid import UUID
 
@@ -89,13 +90,22 @@ def newest_try(job: Job) -> Job:
 
 
 def outputs_of(job: Job) -> dict[str, Artifact]:
-    """The artifacts that the job has published, by the names under which they are its outputs."""
+    """The artifacts that the job has published, called and by the names under which they are its outputs."""
     aside = [f"artifact__{name}" for name in LARGE if name not in ("files", "tensors")]
-    rows = JobOutput.objects.filter(job=job).select_related("artifact").defer(*aside).order_by("name")
-    return {row.name: row.artifact for row in rows}
+    rows = JobOutput.objects.filter(job=job, given_up_at__isnull=True).select_related("artifact").defer(*aside)
+    return {row.name: _called(row.artifact, row.name) for row in rows.order_by("name")}
 
 
 def artifacts_of(inputs: Collection[dict[str, Any]]) -> dict[str, Artifact]:
-    """The artifacts that were found for a job, by the names under which it reads them."""
+    """The artifacts that were found for a job, called as they were then, by the names under which it reads them."""
     found = Artifact.objects.in_bulk([UUID(row["artifact"]) for row in inputs])
-    return {row["as"]: found[UUID(row["artifact"])] for row in inputs if UUID(row["artifact"]) in found}
+    return {
+        row["as"]: _called(copy(found[UUID(row["artifact"])]), row["name"])
+        for row in inputs
+        if UUID(row["artifact"]) in found
+    }
+
+
+def _called(artifact: Artifact, name: str) -> Artifact:
+    artifact.name = name
+    return artifact

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet, Sum
 
-from scheduling.models import Artifact, AttemptNode, Project, Upload
+from scheduling.models import Artifact, AttemptNode, JobOutput, Project, Upload
+from scheduling.store.queries import called
 from scheduling.store.queries.access import Actor
 
 
@@ -22,8 +23,8 @@ def visible(actor: Actor) -> QuerySet[Artifact]:
 def filtered(
     actor: Actor, *, kind: str = "", project: str = "", q: str = "", deleted: bool = False, corrupt: bool | None = None
 ) -> QuerySet[Artifact]:
-    """Visible artifacts by kind, project and part of the name: those that are there, or those that were deleted; with
-    ``corrupt`` only those whose bytes are, or are not, known to be damaged."""
+    """Visible artifacts by kind, project and part of one of their names: those that are there, or those that were
+    deleted; with ``corrupt`` only those whose bytes are, or are not, known to be damaged."""
     rows = visible(actor).filter(deleted_at__isnull=not deleted)
     if corrupt is not None:
         rows = rows.filter(corrupt=corrupt)
@@ -32,7 +33,7 @@ def filtered(
     if project:
         rows = rows.filter(project__name=project)
     if q:
-        rows = rows.filter(Q(name__icontains=q) | Q(digest__icontains=q))
+        rows = rows.filter(Q(name__icontains=q) | Q(digest__icontains=q) | called.named("icontains", q))
     return rows
 
 
@@ -42,7 +43,7 @@ def one(actor: Actor, artifact_id: str) -> Artifact | None:
         key = UUID(str(artifact_id))
     except ValueError:
         return None
-    return visible(actor).filter(pk=key).first()
+    return called.with_names(visible(actor)).filter(pk=key).first()
 
 
 def as_dict(a: Artifact) -> dict[str, Any]:
@@ -50,6 +51,7 @@ def as_dict(a: Artifact) -> dict[str, Any]:
     return {
         "id": str(a.pk),
         "name": a.name,
+        "also": called.also(a),
         "kind": a.kind,
         "project": a.project.name,
         "size": a.size,
@@ -99,7 +101,8 @@ def deletion_of(a: Artifact) -> dict[str, Any] | None:
 
 def resolve(actor: Actor, project: str, reference: str) -> Artifact | None:
     """The artifact that ``reference`` means inside the actor's projects: an id, a digest, else the newest of that
-    name, the job's own project first. None is also the answer for one the actor may not know of."""
+    name, the job's own project first, which is then called as it was asked for. None is also the answer for one the
+    actor may not know of."""
     return _meant(filtered(actor), project, reference)
 
 
@@ -116,13 +119,18 @@ def _meant(rows: QuerySet[Artifact], project: str, reference: str) -> Artifact |
     if reference.startswith("sha256:"):
         rows = rows.filter(digest=reference)
     else:
-        rows = rows.filter(Q(name=reference) | Q(outputs__name=reference)).distinct()
-    return rows.filter(project__name=project).first() or rows.first()
+        rows = rows.filter(Q(name=reference) | called.named("exact", reference))
+    found = rows.filter(project__name=project).first() or rows.first()
+    if found is not None and not reference.startswith("sha256:"):
+        found.name = reference
+    return found
 
 
 def names(actor: Actor, project: str, kind: str = "model") -> list[str]:
     """Names of visible artifacts of a kind, to suggest the nearest one."""
-    return list(filtered(actor, kind=kind, project=project).values_list("name", flat=True)[:200])
+    rows = filtered(actor, kind=kind, project=project)
+    others = JobOutput.objects.filter(artifact__in=rows.order_by().values("pk"), given_up_at__isnull=True)
+    return [*rows.values_list("name", flat=True)[:200], *others.order_by("-pk").values_list("name", flat=True)[:200]]
 
 
 def upload(upload_id: str) -> Upload | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from scheduling.models import Artifact, JobOutput
 from scheduling.store.queries.access import Actor
@@ -19,7 +20,11 @@ def newest(actor: Actor, project: str, limit: int) -> list[dict[str, Any]]:
     record is that of the first; what was evaluated is the job's to say.
     """
     rows = JobOutput.objects.filter(
-        job__kind="evaluate", artifact__kind="eval", artifact__published=True, artifact__deleted_at__isnull=True
+        job__kind="evaluate",
+        artifact__kind="eval",
+        artifact__published=True,
+        artifact__deleted_at__isnull=True,
+        given_up_at__isnull=True,
     )
     if not actor.is_admin:
         rows = rows.filter(job__project__name__in=actor.projects)
@@ -36,3 +41,14 @@ def by_digest(actor: Actor, digests: Iterable[str]) -> dict[str, Artifact]:
         if row.deleted_at is None or row.digest not in found:
             found[row.digest] = row
     return found
+
+
+def told_by_name(models: Iterable[tuple[Artifact, str]]) -> dict[UUID, dict[str, Any]]:
+    """What each model was made by under that name of it: equal bytes may have come out in several ways."""
+    wanted = dict(models)
+    rows = JobOutput.objects.filter(artifact__in=wanted, name__in=set(wanted.values())).order_by("-pk")
+    under = {(row.artifact_id, row.name): row.meta for row in rows}
+    return {
+        each.pk: each.meta if name == each.name else under.get((each.pk, name), each.meta)
+        for each, name in wanted.items()
+    }

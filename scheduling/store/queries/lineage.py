@@ -10,12 +10,16 @@ from uuid import UUID
 from scheduling.models import Artifact, ArtifactParent, Job
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.artifacts import as_dict, visible
+from scheduling.store.queries.called import Called, first, others, with_names
 
 MAX_DEPTH = 20
 MAX_NODES = 500
 AT_ONCE = 500
 DIRECTIONS = ("both", "up", "down")
-SHOWN = ("id", "name", "kind", "project", "size", "sha256", "job", "user", "created_at", "meta", "corrupt", "deleted")
+SHOWN = (
+    "id", "name", "also", "kind", "project", "size", "sha256", "job", "user", "created_at", "meta", "corrupt",
+    "deleted",
+)  # fmt: skip
 
 
 def lineage(actor: Actor, artifact: Artifact, *, direction: str = "both", depth: int = MAX_DEPTH) -> dict[str, Any]:
@@ -83,7 +87,7 @@ class _Walk:
 
     def _take(self, keys: set[UUID]) -> set[UUID]:
         """Those of the keys that the actor may know of and there is room for; they are found from now on."""
-        rows = {a.pk: a for part in _parts(keys) for a in visible(self._actor).filter(pk__in=part)}
+        rows = {a.pk: a for part in _parts(keys) for a in with_names(visible(self._actor)).filter(pk__in=part)}
         self.hidden |= keys - rows.keys()
         room = MAX_NODES - len(self.found)
         taken = sorted(rows.values(), key=lambda a: (a.created_at, str(a.pk)))[:room]
@@ -120,27 +124,40 @@ def _longest(start: UUID, steps: dict[UUID, set[UUID]]) -> dict[UUID, int]:
 
 def _recipes(rows: list[Artifact]) -> dict[UUID, tuple[str, str, dict[str, Any]]]:
     """``{job: (name, kind, its parameters)}`` of the jobs that made them."""
-    jobs = {a.job_id for a in rows if a.job_id is not None}
+    jobs = {each.job for a in rows for each in (first(a), *others(a)) if each.job is not None}
     found = Job.objects.filter(pk__in=jobs).values_list("pk", "name", "kind", "params")
     return {key: (name, kind, params) for key, name, kind, params in found}
 
 
 def _node(a: Artifact, generation: int, jobs: dict[UUID, tuple[str, str, dict[str, Any]]]) -> dict[str, Any]:
     told = {name: value for name, value in as_dict(a).items() if name in SHOWN}
-    if a.job_id not in jobs:
-        return {**told, "generation": generation, "made_by": None}
-    name, kind, params = jobs[a.job_id]
-    made_by = {
-        "job": str(a.job_id), "name": name, "kind": kind, "recipe": a.meta.get("recipe", params),
-        "attempt": a.made_with.get("attempt"), "code": _code(a),
+    also = [_made_by(each, jobs) for each in others(a)]
+    return {
+        **told, "generation": generation, "made_by": _made_by(first(a), jobs),
+        "also_made_by": [each for each in also if each is not None],
     }  # fmt: skip
-    return {**told, "generation": generation, "made_by": made_by}
 
 
-def _code(a: Artifact) -> dict[str, Any]:
+def _made_by(called: Called, jobs: dict[UUID, tuple[str, str, dict[str, Any]]]) -> dict[str, Any] | None:
+    """How it was made under that name; None where nobody's job made it."""
+    if called.job is None or called.job not in jobs:
+        return None
+    name, kind, params = jobs[called.job]
+    return {
+        "job": str(called.job), "name": name, "kind": kind, "output": called.name,
+        "recipe": called.meta.get("recipe", params), "derivation_key": _text(called.meta.get("derivation_key")),
+        "attempt": called.made_with.get("attempt"), "code": _code(called),
+    }  # fmt: skip
+
+
+def _code(called: Called) -> dict[str, Any]:
     """With which code it was made, as far as that was told."""
-    known = {
-        "agent_version": a.made_with.get("agent_version"), "engine_version": a.meta.get("engine_version"),
-        "device_class": a.meta.get("device_class"),
-    }  # fmt: skip
-    return {name: value if isinstance(value, str) and value else None for name, value in known.items()}
+    return {
+        "agent_version": _text(called.made_with.get("agent_version")),
+        "engine_version": _text(called.meta.get("engine_version")),
+        "device_class": _text(called.meta.get("device_class")),
+    }
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

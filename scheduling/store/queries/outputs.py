@@ -39,7 +39,8 @@ def told(output: JobOutput) -> dict[str, Any]:
     made = output.artifact
     row = {
         "id": str(output.artifact_id), "name": output.name, "kind": made.kind, "size": made.size,
-        "sha256": made.digest.removeprefix("sha256:"), "deleted": made.deleted_at is not None,
+        "sha256": made.digest.removeprefix("sha256:"),
+        "deleted": made.deleted_at is not None or output.given_up_at is not None,
     }  # fmt: skip
     count = getattr(output, "of_files", None)
     if count is not None:

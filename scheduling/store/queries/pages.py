@@ -15,6 +15,7 @@ from scheduling.models.access import SCOPES
 from scheduling.models.jobs import LIVE
 from scheduling.store.queries import artifacts, jobs
 from scheduling.store.queries.access import Actor
+from scheduling.store.queries.called import also, with_names
 from scheduling.store.queries.silence import silences
 
 PAGE = 50
@@ -54,14 +55,15 @@ def artifact_page(
 ) -> Page:  # fmt: skip
     """The artifacts that match, newest first, from the cursor on: those that are there, or those that were deleted."""
     rows = artifacts.filtered(actor, kind=kind, project=project, q=q, deleted=deleted, corrupt=corrupt)
-    found = list(_after(rows, "created_at", after)[: size + 1])
+    found = list(with_names(_after(rows, "created_at", after))[: size + 1])
     shown = tuple(artifacts.as_dict(a) for a in found[:size])
     return Page(shown, _cursor(found[size - 1], "created_at") if len(found) > size else "")
 
 
 def artifacts_to_work_on(actor: Actor, limit: int = 200) -> list[dict[str, Any]]:
     """What this person may give a program to work on, newest first; checkpoints are for the jobs that made them."""
-    return [artifacts.as_dict(a) for a in artifacts.filtered(actor).exclude(kind="checkpoint")[:limit]]
+    rows = with_names(artifacts.filtered(actor).exclude(kind="checkpoint"))[:limit]
+    return [artifacts.as_dict(a) for a in rows]
 
 
 def models_to_merge(actor: Actor, limit: int = 500) -> list[dict[str, Any]]:
@@ -75,9 +77,9 @@ def datasets(actor: Actor, limit: int = 500) -> list[dict[str, Any]]:
 
 
 def _to_choose(actor: Actor, kind: str, limit: int) -> list[dict[str, Any]]:
-    rows = artifacts.filtered(actor, kind=kind).filter(corrupt=False)[:limit]
-    return [{"id": str(a.pk), "name": a.name, "project": a.project.name, "size": a.size, "digest": a.digest,
-             "created_at": a.created_at} for a in rows]  # fmt: skip
+    rows = with_names(artifacts.filtered(actor, kind=kind).filter(corrupt=False))[:limit]
+    return [{"id": str(a.pk), "name": a.name, "also": also(a), "project": a.project.name, "size": a.size,
+             "digest": a.digest, "created_at": a.created_at} for a in rows]  # fmt: skip
 
 
 def standing(actor: Actor) -> dict[str, int]:

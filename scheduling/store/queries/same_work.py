@@ -21,7 +21,9 @@ def same_as(actor: Actor, work_key: str, *, but: str = "") -> dict[str, Any] | N
         return None
     rows = visible(actor).filter(work_key=work_key)
     rows = rows.exclude(pk=but) if but else rows
-    made = JobOutput.objects.filter(artifact__deleted_at__isnull=True, artifact__corrupt=False)
+    made = JobOutput.objects.filter(
+        given_up_at__isnull=True, artifact__deleted_at__isnull=True, artifact__corrupt=False
+    )
     done = rows.filter(state=JobState.SUCCEEDED, outputs__in=made).order_by("-ended_at", "pk").first()
     found = done or rows.exclude(state__in=ENDED).order_by("submitted_at", "pk").first()
     if found is None:
