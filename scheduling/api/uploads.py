@@ -65,13 +65,21 @@ def _too_large(offset: int) -> Problem:
 class UploadOffsets(Door):
     """An upload under way."""
 
-    scopes = {"GET": "artifacts:write"}
+    scopes = {"GET": "artifacts:write", "DELETE": "artifacts:write"}
 
     @documented("uploads_retrieve", "How far an upload is", tag="artifacts", answer=shapes.UploadShape)
     def get(self, request: Request, upload: str) -> Response:
         """Bytes here of each file."""
         parameters(request, ())
         return Response(checked(service.offsets(Owner(actor=self.actor), upload)))
+
+    @documented("uploads_abandon", "Give an upload up", tag="artifacts", status=204)
+    def delete(self, request: Request, upload: str) -> Response:
+        """204: it is gone with what has come of it, and counts against no quota; 409 once it is committed."""
+        parameters(request, ())
+        if (refusal := service.abandon(self.actor, upload)) is not None:
+            raise refused(refusal)
+        return Response(status=204)
 
 
 class UploadFile(Door):

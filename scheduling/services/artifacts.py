@@ -12,7 +12,7 @@ from django.conf import settings
 
 from scheduling.core.fields import shown
 from scheduling.services import artifact_files as bytes_on_disk
-from scheduling.services import quota, unsafe_files
+from scheduling.services import quota, torch_files, unsafe_files
 from scheduling.store import artifact_rows as rows
 from scheduling.store import checks
 from scheduling.store.commit.parts import live_part
@@ -34,6 +34,9 @@ class Refusal:
     message: str
     field: str = ""
     facts: Mapping[str, Any] | None = None
+
+
+NO_UPLOAD = Refusal(404, "no_such_upload", "there is no such upload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ def _reachable(owner: Owner, upload_id: str) -> Any:
         return upload
     if owner.actor is None and _fenced(owner) is None:
         return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
-    return Refusal(404, "no_such_upload", "there is no such upload")
+    return NO_UPLOAD
 
 
 def open_upload(owner: Owner, upload_id: str) -> Any:
@@ -185,8 +188,19 @@ def offsets(owner: Owner, upload_id: str) -> dict[str, Any] | Refusal:
     """How far each file of the upload is: ``{upload, have: {path: bytes}}``."""
     upload = _mine(owner, upload_id)
     if upload is None:
-        return Refusal(404, "no_such_upload", "there is no such upload")
+        return NO_UPLOAD
     return {"upload": str(upload.pk), "have": _have(upload)}
+
+
+def abandon(actor: Actor, upload_id: str) -> Refusal | None:
+    """The actor's upload is not there any more, nor its bytes; they count against no quota. Refused once committed."""
+    upload = _reachable(Owner(actor=actor), upload_id)
+    if isinstance(upload, Refusal):
+        return upload
+    if not rows.give_up(upload.pk):
+        return Refusal(409, "committed", "this upload is committed already: delete the artifact instead")
+    bytes_on_disk.forget(upload.pk)
+    return None
 
 
 def put(owner: Owner, upload_id: str, path: str, offset: int, chunks: Iterator[bytes]) -> dict[str, Any] | Refusal:
@@ -254,6 +268,8 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
         epoch=owner.epoch if owner.actor is None else None, node=owner.node,
         actor=owner.actor.label if owner.actor else f"node {owner.node}",
     )  # fmt: skip
+    if done is None and owner.actor is not None:
+        return NO_UPLOAD
     if done is None:
         return Refusal(409, "stale_epoch", "the attempt is not live at this epoch")
     bytes_on_disk.forget(upload.pk)
@@ -269,25 +285,43 @@ def _unsafe_format(upload: UUID, number: int, entry: FileEntry, known: set[str])
 
 
 def _with_digests(upload: Any, claimed: Any) -> list[FileEntry] | Refusal:
-    """The files of the upload, each with the digest that is claimed for it now or was when it was announced."""
+    """The files of the upload, each with the digest that is claimed for it now or was when it was announced. Where one
+    is wrong, bytes that have yet to come are told first: only with them the digest is known."""
     told = claimed if isinstance(claimed, Mapping) else {}
     files: list[FileEntry] = []
     wrong: list[Refusal] = []
     for entry in upload.files:
         wanted = told.get(entry["path"]) or entry["sha256"]
-        if not _is_sha256(wanted):
+        if not wanted and entry["path"] not in told:
+            words = f"sha256 of {entry['path']!r} is missing: give it in sha256, as 64 hex digits"
+            wrong.append(Refusal(422, "required", words, entry["path"]))
+        elif not _is_sha256(wanted):
             words = f"sha256 of {entry['path']!r} must be 64 hex digits"
             wrong.append(Refusal(422, "bad_sha256", words, entry["path"]))
         files.append({"path": entry["path"], "size": entry["size"], "sha256": wanted})
-    return _together(wrong) if wrong else files
+    if not wrong:
+        return files
+    known = _known(upload, [each for each in files if _is_sha256(each["sha256"])])
+    sent = [_is_sha256(each["sha256"]) and each["sha256"] in known for each in files]
+    here = bytes_on_disk.part_sizes(upload.pk)
+    coming = [
+        _incomplete(each, here.get(n, 0))
+        for n, each in enumerate(files)
+        if not sent[n] and here.get(n, 0) != each["size"]
+    ]
+    return _together([*coming, *wrong])
+
+
+def _incomplete(entry: FileEntry, have: int) -> Refusal:
+    message = f"{entry['path']!r} has {have} of {entry['size']} bytes: send the rest"
+    return Refusal(409, "incomplete", message, entry["path"], {"offset": have})
 
 
 def _received(upload: UUID, number: int, entry: FileEntry, *, have: int) -> Refusal | None:
     """None when every byte of the file is here and right, else what is wrong; ``have`` bytes of it are here."""
     path, here = entry["path"], bytes_on_disk.part(upload, number)
     if have != entry["size"]:
-        message = f"{path!r} has {have} of {entry['size']} bytes: send the rest"
-        return Refusal(409, "incomplete", message, path, {"offset": have})
+        return _incomplete(entry, have)
     if entry["size"] == 0:
         here.parent.mkdir(parents=True, exist_ok=True)
         here.touch()
@@ -300,15 +334,18 @@ def _received(upload: UUID, number: int, entry: FileEntry, *, have: int) -> Refu
 
 
 def _tensors(upload: Any, number: int, entry: FileEntry, known: set[str]) -> dict[str, Any] | Refusal:
-    """The tensors of a model's file; nothing for any other file; a Refusal for one that is no whole safetensors."""
-    path = entry["path"]
-    if upload.kind != "model" or not path.endswith(".safetensors"):
+    """The tensors of a model's file; nothing for any other file; a Refusal for one that is no whole safetensors, or is
+    known to be no whole file of PyTorch's."""
+    path, sha = entry["path"], entry["sha256"]
+    if upload.kind != "model":
         return {}
-    sha = entry["sha256"]
+    place = bytes_on_disk.blob(sha) if sha in known else bytes_on_disk.part(upload.pk, number)
+    if torch_fault := torch_files.fault(path, lambda: place.open("rb")):
+        return Refusal(422, "corrupt_model", f"{path!r} holds no whole weights: {torch_fault}", path)
+    if not path.endswith(".safetensors"):
+        return {}
     try:
-        return bytes_on_disk.tensors_of(
-            bytes_on_disk.blob(sha) if sha in known else bytes_on_disk.part(upload.pk, number)
-        )
+        return bytes_on_disk.tensors_of(place)
     except bytes_on_disk.CorruptModel as corrupt:
         return Refusal(422, "corrupt_model", f"{path!r} is not a whole safetensors file: {corrupt}", path)
 

@@ -70,9 +70,10 @@ def still_coming(upload_id: UUID, now: datetime) -> None:
     Upload.objects.filter(pk=upload_id, artifact__isnull=True).update(created_at=now)
 
 
-def give_up(upload_id: UUID) -> None:
-    """The upload, if it is not committed, is not there any more."""
+def give_up(upload_id: UUID) -> bool:
+    """The upload is not there any more; False, and it stays, where it is committed."""
     Upload.objects.filter(pk=upload_id, artifact__isnull=True).delete()
+    return not Upload.objects.filter(pk=upload_id).exists()
 
 
 @transaction.atomic
@@ -92,9 +93,13 @@ def commit_upload(
     """The artifact row of this upload, new or the one that has these bytes in this project; its lineage and event.
     ``node`` is the one that has sent an attempt's.
 
-    None when ``epoch`` is given and its attempt is no longer live: the store refuses a stale epoch at commit.
-    """  # fmt: skip
-    upload = Upload.objects.select_for_update(of=("self",)).select_related("project", "attempt__job").get(pk=upload_id)
+    None when it was abandoned meanwhile, or when ``epoch`` is given and its attempt is no longer live: the store
+    refuses a stale epoch at commit.
+    """
+    open_ones = Upload.objects.select_for_update(of=("self",)).select_related("project", "attempt__job")
+    upload = open_ones.filter(pk=upload_id).first()
+    if upload is None:
+        return None
     if upload.artifact_id is not None:
         return upload.artifact_id, digest
     if epoch is not None and not Attempt.objects.filter(uploads=upload_id, epoch=epoch, ended_at__isnull=True).exists():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from scheduling.api import uploads
 from scheduling.api.shapes.artifacts import ArtifactShape, CodeShape, LineageNode, LineageShape, MadeByShape
 from scheduling.api.shapes.files import FileShape
-from scheduling.models import Artifact
+from scheduling.models import Artifact, Project
+from scheduling.services import artifact_files
 from tests import builders as b
 from tests.api.calls import Caller, busy_world, error, fetched, problem, sha, world
 
@@ -116,6 +120,77 @@ def test_a_sha256_that_is_none_is_refused(claimed: Any):
     upload = begun(w.alice, {"a.txt": b"abc"}, kind="output")["upload"]
     w.alice.put(f"artifacts/uploads/{upload}/files/a.txt", b"abc")
     problem(w.alice.post(f"artifacts/uploads/{upload}/commit/", {"sha256": {"a.txt": claimed}}), 422, "bad_sha256")
+
+
+def test_a_commit_tells_a_sha256_that_is_missing_and_before_that_bytes_that_are():
+    w = world(node=False)
+    upload = begun(w.alice, {"a.txt": b"abc", "b.txt": b""}, kind="output")["upload"]
+    where = f"artifacts/uploads/{upload}"
+    w.alice.put(f"{where}/files/a.txt", b"a")
+    told = problem(w.alice.post(f"{where}/commit/"), 409, "incomplete")
+    assert (told["offset"], told["detail"].split("; ")[0]) == (1, "'a.txt' has 1 of 3 bytes: send the rest")
+    w.alice.put(f"{where}/files/a.txt?offset=1", b"bc")
+    told = error(w.alice.post(f"{where}/commit/"), 422, "a.txt", "required")["message"]
+    assert told.split("; ")[0] == "sha256 of 'a.txt' is missing: give it in sha256, as 64 hex digits"
+    digests = {"a.txt": sha(b"abc"), "b.txt": sha(b"")}
+    assert w.alice.post(f"{where}/commit/", {"sha256": digests}).status_code == 201
+
+
+def archive() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as whole:
+        whole.writestr("archive/data.pkl", b"x" * 400)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "said"),
+    [
+        (
+            "w.pt",
+            archive()[:-30],
+            "'w.pt' holds no whole weights: it is a zip archive without its end, cut off perhaps",
+        ),
+        ("pytorch_model.bin", b"", "'pytorch_model.bin' holds no whole weights: it is empty"),
+        ("w.pt", archive(), ""),
+        ("w.pth", b"\x80\x02old", ""),
+        ("readme.zip", archive()[:-30], ""),
+    ],
+)
+def test_weights_of_pytorch_that_were_cut_off_are_refused_at_the_commit(path: str, content: bytes, said: str):
+    w = world(node=False)
+    upload = begun(w.alice, {path: content}, hashes=True)["upload"]
+    if content:
+        w.alice.put(f"artifacts/uploads/{upload}/files/{path}", content)
+    answer = w.alice.post(f"artifacts/uploads/{upload}/commit/")
+    if said:
+        assert error(answer, 422, path, "corrupt_model")["message"] == said
+    else:
+        assert answer.status_code == 201
+
+
+def test_an_upload_that_is_given_up_is_gone_with_its_bytes_and_frees_its_quota():
+    w = world(node=False)
+    Project.objects.filter(name="alpha").update(artifact_quota_gb=1)
+    large = {"name": "m", "project": "alpha", "files": [{"path": "m.bin", "size": 9 * 10**8}]}
+    upload = w.alice.post("artifacts/", large).json()["upload"]
+    where = f"artifacts/uploads/{upload}/"
+    w.alice.put(f"{where}files/m.bin", b"abc")
+    problem(w.alice.post("artifacts/", large), 413, "over_quota")
+    problem(w.caller("bob").delete(where), 404, "no_such_upload")
+    assert w.caller("alice", "artifacts:read").delete(where).status_code == 403
+    assert (w.alice.delete(where).status_code, artifact_files.part_sizes(UUID(upload))) == (204, {})
+    problem(w.alice.delete(where), 404, "no_such_upload")
+    problem(w.alice.post(f"{where}commit/"), 404, "no_such_upload")
+    assert w.alice.post("artifacts/", large).status_code == 201
+
+
+def test_a_committed_upload_can_not_be_given_up():
+    w = world(node=False)
+    upload = begun(w.alice, {"model.safetensors": b.tensors(1)}, hashes=True)["upload"]
+    made = w.alice.post(f"artifacts/uploads/{upload}/commit/").json()["id"]
+    problem(w.alice.delete(f"artifacts/uploads/{upload}/"), 409, "committed")
+    assert w.alice.get(f"artifacts/{made}/").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -410,8 +485,6 @@ def test_head_tells_the_length_and_sends_nothing():
 
 
 def test_bytes_that_are_gone_are_a_plain_500():
-    from scheduling.services import artifact_files
-
     alice, where = ten()
     artifact_files.blob(sha(TEN)).unlink()
     problem(alice.get(where), 500, "bytes_missing")
