@@ -105,7 +105,7 @@ def test_all_of_it_is_told_at_once_and_with_the_other_fields(who):
 
 
 def test_a_model_whose_tensors_are_not_known_yet_is_left_to_the_job(who):
-    files = {"net.pth": b"", "config.json": json.dumps(CONFIG).encode()}
+    files = {"net.pth": b"\x80\x02", "config.json": json.dumps(CONFIG).encode()}
     b.artifact(who["alice"], "net", files)
     b.dataset(who["alice"], "tests")
     assert b.submitted(who["alice"], b.evaluate_body("net", "tests"))

@@ -132,7 +132,7 @@ def test_a_rarer_wish_has_its_row_too(lab, asked, word, told):
 
 
 def test_a_batch_inference_tells_its_model_its_rows_and_what_is_not_so_by_itself(lab):
-    files = {"net.pth": b"", "config.json": b'{"model_type": "decoder", "num_layers": 1, "width": 4, "heads": 1, '
+    files = {"net.pth": b"1", "config.json": b'{"model_type": "decoder", "num_layers": 1, "width": 4, "heads": 1, '
              b'"context": 8}'}  # fmt: skip
     model, data = b.artifact(lab.who["alice"], "writer", files), b.dataset(lab.who["alice"], "tests")
     body = {"kind": "infer", "gpu_count": 1, "params": {"model": model, "input": data}}

@@ -25,7 +25,7 @@ DECODER = {"model_type": "decoder", "num_layers": 1, "width": 4, "heads": 1, "co
 def world(lab):
     """The lab with a classifier, a model whose tensors are not known yet, and two data sets, one of two files."""
     b.mlp(lab.who["alice"], "net", sizes=SIZES)
-    files = {"net.pth": b"", "config.json": json.dumps(DECODER).encode()}
+    files = {"net.pth": b"\x80\x02", "config.json": json.dumps(DECODER).encode()}
     b.artifact(lab.who["alice"], "writer", files)
     b.dataset(lab.who["alice"], "rows")
     b.artifact(lab.who["alice"], "both", {"a.csv": b"a", "b.jsonl": b"b"}, kind="dataset")
