@@ -59,14 +59,15 @@ def asked_for(launch: Launch) -> dict[str, str]:
 
 def build(
     launch: Launch, directory: Path, *, environment: Mapping[str, str], wall_now: float, meeting: Meeting,
-    threads: int, run_as: str | None = None, memory_bytes: int = 0, interface: str | None = None,
+    threads: int, run_as: str | None = None, memory_bytes: int = 0, disk_bytes: int = 0, interface: str | None = None,
 ) -> ExecSpec:  # fmt: skip
     """What the keeper must execute for ``launch`` in its ``directory``.
 
     ``wall_now`` is only for ``EMEP_DEADLINE``, which the contract gives in seconds of the epoch; ``meeting`` is where
     the job's ranks meet; ``threads`` is the job's share of the node's cores, ``memory_bytes`` what it may have of the
-    host's memory (0: no limit). Without torchrun a node has one rank. ``interface`` is the one that other nodes reach
-    this one by: Gloo would take the one that the host name leads to, which is often the loopback.
+    host's memory (0: no limit), ``disk_bytes`` of its disk, inputs included (0: nobody says). Without torchrun a node
+    has one rank. ``interface`` is the one that other nodes reach this one by: Gloo would take the one that the host
+    name leads to, which is often the loopback.
     Raises KeyError when ``run_as`` names no user of this machine.
     """
     work = directory / "work"
@@ -106,6 +107,8 @@ def build(
         "EMEP_NODE_COUNT": str(launch["node_count"]),
         "EMEP_NODE_RANK": str(launch["node_rank"]),
     }
+    if disk_bytes:
+        env["EMEP_DISK_BYTES"] = str(disk_bytes)
     if interface is not None and launch["node_count"] > 1:
         env.setdefault("GLOO_SOCKET_IFNAME", interface)
     env.setdefault("PATH", os.defpath)

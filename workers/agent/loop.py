@@ -300,7 +300,8 @@ class Loop:
             spec = launching.build(
                 launch, directory, environment=os.environ, wall_now=time.time(),
                 meeting=command.meeting or alone(), threads=int(cores * share), run_as=self.settings.run_as,
-                memory_bytes=self.settings.job_memory_bytes, interface=interface_of(self._address()),
+                memory_bytes=self.settings.job_memory_bytes, disk_bytes=self.settings.job_disk_bytes,
+                interface=interface_of(self._address()),
             )  # fmt: skip
             launching.write(directory, launch, spec)
         except (KeyError, OSError, TypeError, ValueError) as problem:

@@ -6,11 +6,12 @@ journal says so, every 256 MB or 5 seconds. A resume trusts only what its checks
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -73,6 +74,7 @@ class PlannedWriter:
         self.work.mkdir(parents=True, exist_ok=True)
         earlier = self._journal.read()
         self._drop_strangers()
+        held = {number for number in range(len(self.plan.files)) if self._part(number).exists()}
         for number, file in enumerate(self.plan.files):
             fd = os.open(self._part(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             self._fds.append(fd)
@@ -89,7 +91,7 @@ class PlannedWriter:
         by_name = {t.spec.name: t for t in self.plan.tensors}
         for entry in earlier:
             tensor = by_name.get(entry.tensor)
-            if tensor and self._checksum(tensor) == entry.crc32:
+            if tensor and tensor.file in held and self._checksum(tensor) == entry.crc32:
                 self._done[entry.tensor] = entry
         self._journal.restart(self._done.values())
         sync_directory(self.work)
@@ -110,11 +112,40 @@ class PlannedWriter:
             uncounted = len(view)
         if at != tensor.spec.nbytes:
             raise ValueError(f"tensor {tensor.spec.name!r} has {at} bytes, {tensor.spec.nbytes} were planned")
-        with self._lock:
-            entry = Finished(tensor.spec.name, crc)
-            self._done[entry.tensor] = entry
-            self._pending.append(entry)
+        self._finish(tensor, crc)
         self._count(uncounted)  # only now, so that a flush it causes journals this tensor too
+
+    def take(self, tensor: PlannedTensor, crc32: int, descriptor: int, offset: int) -> bool:
+        """Whether the bytes of ``tensor`` at ``offset`` of the open file have this checksum; then it is finished with
+        them, if it was not before."""
+        known, crc, at = tensor.spec.name in self.done, 0, 0
+        while at < tensor.spec.nbytes:
+            stretch = os.pread(descriptor, min(_READ, tensor.spec.nbytes - at), offset + at)
+            if not stretch:
+                return False
+            if not known:
+                with named_when_full(self._part(tensor.file), tensor.spec.nbytes):
+                    write_all(self._fds[tensor.file], memoryview(stretch), tensor.offset + at)
+            crc, at = zlib.crc32(stretch, crc), at + len(stretch)
+        if crc == crc32 and not known:
+            self._finish(tensor, crc)
+            self._count(at)
+        return crc == crc32
+
+    def crc32(self, tensor: str) -> int:
+        """The checksum of a finished tensor."""
+        with self._lock:
+            return self._done[tensor].crc32
+
+    def stretches(self, tensor: PlannedTensor) -> Iterator[bytes]:
+        """The bytes of a finished tensor as they are written."""
+        at, end = tensor.offset, tensor.offset + tensor.spec.nbytes
+        while at < end:
+            stretch = os.pread(self._fds[tensor.file], min(_READ, end - at), at)
+            if not stretch:
+                raise OSError(errno.EIO, f"{self._part(tensor.file).name} ends at {at}: something cut it")
+            yield stretch
+            at += len(stretch)
 
     def flush(self) -> None:
         """Everything finished so far is on the disk, then in the journal."""
@@ -166,6 +197,12 @@ class PlannedWriter:
         """Give the files back to the system; what was not flushed may be lost."""
         while self._fds:
             os.close(self._fds.pop())
+
+    def _finish(self, tensor: PlannedTensor, crc: int) -> None:
+        with self._lock:
+            entry = Finished(tensor.spec.name, crc)
+            self._done[entry.tensor] = entry
+            self._pending.append(entry)
 
     def _count(self, written: int) -> None:
         with self._lock:

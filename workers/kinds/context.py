@@ -33,7 +33,8 @@ class JobInput:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """One attempt as its process sees it. Durations in seconds."""
+    """One attempt as its process sees it. Durations in seconds; ``disk_bytes`` is what it may take of the node's disk
+    with its inputs, None where nobody said."""
 
     kind: str
     params: Mapping[str, Any]
@@ -47,6 +48,7 @@ class JobContext:
     environ: Mapping[str, str]
     events: EventLog
     stop: StopRequest
+    disk_bytes: int | None = None
     started_at: float = field(default_factory=time.monotonic)
 
     @property
@@ -100,4 +102,5 @@ def read_context(environ: Mapping[str, str], stop: StopRequest) -> JobContext:
         environ=environ,
         events=EventLog(Path(environ["EMEP_EVENTS"]) if environ.get("EMEP_EVENTS") else None),
         stop=stop,
+        disk_bytes=int(environ["EMEP_DISK_BYTES"]) if environ.get("EMEP_DISK_BYTES") else None,
     )

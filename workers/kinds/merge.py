@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from workers.engines.merging import ENGINE_VERSION, Candidate, device_class
 from workers.engines.planning import OutputPlan, PlannedTensor, plan_output
 from workers.engines.producing import partition, produce
 from workers.engines.refusals import EngineRefusal
 from workers.engines.writing import PlannedWriter
-from workers.kinds.checkpoint import FRAMEWORK, save, spent_before
+from workers.kinds.checkpoint import FRAMEWORK, Checkpoints
 from workers.kinds.companions import copy_companions
 from workers.kinds.context import DONE, REFUSED, JobContext
 from workers.kinds.devices import prepare_devices, sharing
@@ -88,10 +86,10 @@ def _run(context: JobContext) -> int:
         context.log(f"plan: {_layers_found(recipe, candidate)}")
     for line in _values(recipe, candidate):
         context.log(f"plan: {line}")
-    before = spent_before(context.checkpoint_dir, plan.digest) if context.resuming else 0.0
     writer = PlannedWriter(plan, context.checkpoint_dir / FRAMEWORK)
+    checkpoints = Checkpoints(context, writer, told)
     try:
-        kept = writer.open()
+        kept = checkpoints.open()
         if context.resuming:
             context.log(f"resume: {len(kept)} of {_counted(len(plan.tensors), 'tensor')} verified and kept")
         if len(devices) > 1:
@@ -102,15 +100,21 @@ def _run(context: JobContext) -> int:
             candidate,
             writer,
             devices=devices,
-            on_tensor=_Progress(context, writer, len(devices)).on_tensor,
+            on_tensor=_Progress(context, writer, len(devices), checkpoints).on_tensor,
             should_stop=context.stop.requested,
             must_stop=context.stop.overdue,
         )
         if not complete:
-            return _checkpoint(context, writer, told, before)
+            return checkpoints.leave()
         store(context, writer, told, recipe, candidate)
         context.events.emit("done")
+        checkpoints.forget()
         return DONE
+    except EngineRefusal:
+        raise
+    except Exception:
+        checkpoints.at_fault()
+        raise
     finally:
         writer.close()
 
@@ -162,11 +166,12 @@ def _recipe(context: JobContext, recipe: Recipe, candidate: Candidate) -> dict[s
 
 
 class _Progress:
-    """Tells of finished tensors; with the throttle set (demos, tests) takes its time about each, on several devices so
-    much longer that as many are finished in a second."""
+    """Tells of finished tensors and has them saved now and then; with the throttle set (demos, tests) takes its time
+    about each, on several devices so much longer that as many are finished in a second."""
 
-    def __init__(self, context: JobContext, writer: PlannedWriter, devices: int) -> None:
+    def __init__(self, context: JobContext, writer: PlannedWriter, devices: int, checkpoints: Checkpoints) -> None:
         self._context = context
+        self._checkpoints = checkpoints
         self._total, self._step = len(writer.plan.tensors), len(writer.done)
         self._throttle_s = float(context.environ.get(THROTTLE) or 0.0) * devices
         self._lock = threading.Lock()
@@ -184,27 +189,9 @@ class _Progress:
                 rate = round(self._bytes / 1e6 / max(now - self._begun_at, 1e-3), 2)
                 self._context.events.emit("progress", step=step, total=total, unit="tensor", rate=rate)
                 self._context.log(f"merge {step}/{total} {tensor.spec.name} {list(tensor.spec.shape)} {rate} MB/s")
+        self._checkpoints.now_and_then()
         if self._throttle_s:
             self._context.stop.wait(self._throttle_s)
-
-
-def _checkpoint(context: JobContext, writer: PlannedWriter, lineage: Mapping[str, Any], before: float) -> int:
-    step, total = len(writer.done), len(writer.plan.tensors)
-    experiment = {
-        "kind": "merge",
-        "params": dict(context.params),
-        "seed": context.params.get("seed", 0),
-        "step": step,
-        "total": total,
-        "lineage": dict(lineage),
-        "plan": writer.plan.digest,
-        "torch": torch.__version__,
-    }
-    told = save(context.checkpoint_dir, writer, experiment=experiment, spent_s=before + context.elapsed())
-    context.events.emit("checkpoint", step=step, path=".", **told)
-    what = "kept, shipping is cheaper than redoing" if told["output_kept"] else "dropped, redoing is cheaper"
-    context.log(f"checkpoint: {step} of {_counted(total, 'tensor')}; the part-written output is {what}")
-    return context.checkpoint_exit_code
 
 
 def store(

@@ -82,7 +82,8 @@ def _whole_size(tensors: TensorSet, params: Mapping[str, Any]) -> int:
 
 
 def _space_problems(needed: int, work: Path) -> list[Problem]:
-    held = sum(p.stat().st_size for p in (work / FRAMEWORK).glob("*" + PART))
+    left = (work / FRAMEWORK).glob("*" + PART), (work / FRAMEWORK).glob("step-*/*.bin")  # either makes room for it
+    held = sum(path.stat().st_size for paths in left for path in paths)
     free = shutil.disk_usage(work).free
     if needed <= free + held:
         return []

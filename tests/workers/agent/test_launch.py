@@ -114,6 +114,14 @@ def test_an_unknown_user_is_an_error_before_anything_runs() -> None:
         )  # fmt: skip
 
 
+def test_the_nodes_limit_on_disk_is_told_to_the_job(tmp_path: Path) -> None:
+    document: Any = launch_of()
+    spec = launching.build(
+        document, tmp_path, environment={}, wall_now=0.0, meeting=ALONE, threads=1, disk_bytes=2**30
+    )  # fmt: skip
+    assert spec.env["EMEP_DISK_BYTES"] == str(2**30)
+
+
 def test_the_nodes_limit_on_memory_reaches_the_keeper(tmp_path: Path) -> None:
     document: Any = launch_of()
     spec = launching.build(

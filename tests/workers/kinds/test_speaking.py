@@ -9,7 +9,7 @@ import pytest
 
 from workers.emep_job import EventLog
 from workers.engines.refusals import EngineRefusal, Problem
-from workers.kinds.checkpoint import spent_before, worth_shipping
+from workers.kinds.checkpoint import due_s, worth_shipping
 from workers.kinds.companions import MAX_COMPANION, copy_companions
 from workers.protocol import MAX_EVENT_LINE
 
@@ -86,16 +86,9 @@ def test_the_output_is_shipped_only_if_that_is_faster_than_redoing(finished: int
 
 
 @pytest.mark.parametrize(
-    ("document", "seconds"),
-    [
-        ({"plan": "p", "output_kept": True, "spent_s": 4.5}, 4.5),
-        ({"plan": "q", "output_kept": True, "spent_s": 4.5}, 0.0),
-        ({"plan": "p", "output_kept": False, "spent_s": 4.5}, 0.0),
-        ({}, 0.0),
-        ([], 0.0),
-    ],
-    ids=["same plan", "another plan", "output dropped", "empty", "not an object"],
+    ("elapsed", "cost", "due"),
+    [(0, 0, 5), (6, 0, 5), (20, 0, 10), (70, 0, 30), (400, 0, 30), (1200, 0, 60), (70, 4, 80)],
+    ids=["first", "early", "doubling", "steady", "still", "a twentieth of the time", "twenty times what one takes"],
 )
-def test_time_spent_before_counts_only_while_its_work_is_there(document, seconds: float, tmp_path: Path) -> None:
-    (tmp_path / "experiment.json").write_text(json.dumps(document))
-    assert spent_before(tmp_path, "p") == seconds
+def test_checkpoints_come_soon_at_first_and_take_a_twentieth_of_the_time(elapsed, cost, due: float) -> None:
+    assert due_s(elapsed, cost) == pytest.approx(due)
