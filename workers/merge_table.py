@@ -8,9 +8,11 @@ from typing import Any
 
 from workers.merge_layout import Part
 from workers.merge_recipe import Recipe, in_recipe, rules_of
+from workers.model_layers import layer_of
 from workers.model_table import Table
 
 SHOWN = 3
+LEFT_OUT = "left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Row:
     """A tensor of the result: ``origins`` are ``(model, tensor there)``, a base last, by what people call the models.
     ``values`` are the strategy's parameters for it by their names in a recipe, one a model where there are several;
     none for what is copied whatever the strategy. ``note``: how it was put together where models have it otherwise than
-    each other."""
+    each other. A tensor that is ``left out`` of the result has as origins the models that have it."""
 
     tensor: str
     origins: tuple[tuple[str, str], ...]
@@ -56,9 +58,9 @@ def is_worth_telling(recipe: Recipe) -> bool:
 
 
 def rows_of(recipe: Recipe, parts: Sequence[Part], tables: Mapping[str, Table]) -> list[Row]:
-    """A row for every tensor, in the order of the layers."""
+    """A row for every tensor, in the order of the layers, then for those that ``on_mismatch`` leaves out."""
     names = [(rule.name, in_recipe(rule)) for rule in rules_of(recipe.strategy)]
-    return [
+    made = [
         Row(
             part.name,
             tuple((tables[name].label, tensor) for name, tensor in part.origins),
@@ -67,6 +69,29 @@ def rows_of(recipe: Recipe, parts: Sequence[Part], tables: Mapping[str, Table]) 
         )
         for part in parts
     ]
+    return made + _left_out(recipe, {part.name for part in parts}, tables)
+
+
+def layers_left_out(rows: Sequence[Row], pattern: str | None) -> list[int]:
+    """The layers of which a model has tensors and the result has none, though nobody asked for a part of the layers."""
+    found: dict[bool, set[int]] = {True: set(), False: set()}
+    for row in rows:
+        if (layer := layer_of(row.tensor, pattern)) is not None:
+            found[row.note == LEFT_OUT].add(layer[1])
+    return sorted(found[True] - found[False])
+
+
+def _left_out(recipe: Recipe, made: set[str], tables: Mapping[str, Table]) -> list[Row]:
+    """What models have and the result has not. Of layers that slices leave out nothing is told: they say it."""
+    if recipe.on_mismatch is None:
+        return []
+    inputs = dict.fromkeys(source.input for each in recipe.slices for source in each.origins)
+    having: dict[str, list[str]] = {}
+    for name in inputs:
+        for tensor in tables[name].tensors:
+            if tensor not in made and not (recipe.is_sliced and layer_of(tensor, recipe.pattern)):
+                having.setdefault(tensor, []).append(tables[name].label)
+    return [Row(each, tuple((label, each) for label in having[each]), {}, LEFT_OUT) for each in sorted(having)]
 
 
 def grouped(rows: Sequence[Row]) -> list[Group]:

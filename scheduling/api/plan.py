@@ -72,7 +72,7 @@ class JobPlan(Door):
 
 def _tensor(row: Row) -> dict[str, Any]:
     read = [{"model": model, "tensor": tensor} for model, tensor in row.origins]
-    return {"tensor": row.tensor, "from": read, "values": row.values}
+    return {"tensor": row.tensor, "from": read, "values": row.values, "note": row.note}
 
 
 def _in_place_of(found: Planned) -> dict[str, Any] | None:

@@ -57,9 +57,22 @@ def test_the_plan_tells_of_each_tensor_what_it_is_made_of_and_its_values(house: 
         "tensor": "h.0.mlp.w",
         "from": [{"model": "deep-a", "tensor": "h.0.mlp.w"}, {"model": "deep-b", "tensor": "h.1.mlp.w"}],
         "values": {"t": 0.25},
+        "note": "",
     }
     plain = {**b.merge_body(["deep-a", "deep-b"]), "params": {"models": ["deep-a", "deep-b"]}}
     assert house.alice.post("jobs/plan/", plain).json()["tensors"] == []
+
+
+def test_the_plan_tells_what_is_copied_what_is_cut_and_what_is_left_out(house: World) -> None:
+    b.model(house.who["alice"], "small", 7, shapes={"e": [4, 2], "n": [2], "x": [3]})
+    b.model(house.who["alice"], "large", 8, shapes={"e": [6, 2], "n": [2], "x": [5], "y": [1]})
+    how = [{"filter": "e", "value": "min"}, {"value": "first"}]
+    params = {"strategy": "linear", "models": ["small", "large"], "on_mismatch": how}
+    told = house.alice.post("jobs/plan/", {**b.merge_body(["small", "large"]), "params": params}).json()["tensors"]
+    assert {row["tensor"]: (row["note"], [each["model"] for each in row["from"]]) for row in told} == {
+        "e": ("the first 4 rows", ["small", "large"]), "n": ("", ["small", "large"]), "x": ("copied", ["small"]),
+        "y": ("left out", ["large"]),
+    }  # fmt: skip
 
 
 def test_a_model_of_another_project_reads_like_one_that_is_not_there(house: World) -> None:

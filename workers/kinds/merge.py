@@ -25,7 +25,7 @@ from workers.kinds.memory import fitting, room
 from workers.kinds.merge_check import checked
 from workers.kinds.result_config import fit_config, is_untied, layers_taken, rows_cut, stored_type
 from workers.merge_recipe import BASE_INPUT, Recipe, recipe_references, renamed
-from workers.merge_table import grouped, is_worth_telling
+from workers.merge_table import LEFT_OUT, grouped, is_worth_telling, layers_left_out
 from workers.model_layers import layer_of
 from workers.tokenizer_files import is_of_tokenizer
 
@@ -139,9 +139,13 @@ def _values(recipe: Recipe, candidate: Candidate) -> Iterator[str]:
     """A line for each group of tensors that share models and values, where not all do."""
     if is_worth_telling(recipe):
         for group in grouped(candidate.table):
-            made = f"of {' and '.join(group.models)}" if recipe.is_sliced else ""
+            made = f"of {' and '.join(group.models)}" if recipe.is_sliced or group.note == LEFT_OUT else ""
             how = ", ".join(filter(None, (group.said, made))) or "alike in all models"
             yield f"{how}: {_counted(len(group.tensors), 'tensor')}, {group.shown}"
+        if layers := layers_left_out(candidate.table, recipe.pattern):
+            numbers = ", ".join(map(str, layers))
+            fits = "config.json is carried as it is: see to it that its number of layers fits"
+            yield f"left out as a whole: {'layer' if len(layers) == 1 else 'layers'} {numbers}; {fits}"
 
 
 def _layers_found(recipe: Recipe, candidate: Candidate) -> str:

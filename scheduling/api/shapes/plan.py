@@ -86,6 +86,10 @@ class MergedTensorShape(serializers.Serializer[Any]):
     values = serializers.DictField(
         help_text="The strategy's parameters for it by their names in a recipe; a list has one a model."
     )
+    note = serializers.CharField(
+        help_text="What `on_mismatch` makes of it: `copied`, `the first N rows`, or `left out`, with the models that"
+        " have it; empty for all others."
+    )
 
     def get_fields(self) -> dict[str, Any]:
         """``from`` is no name in Python."""

@@ -161,3 +161,18 @@ def test_preempted_or_killed_after_any_tensor_it_writes_the_same_bytes(tmp_path:
             assert job.run() == 0
         assert sha256(job.merged / "model.safetensors") == expected
     assert step > 10
+
+
+def test_the_log_tells_what_is_left_out_and_which_layers_as_a_whole(tmp_path: Path, capsys) -> None:
+    layers = {f"h.{n}.w": torch.ones(2) for n in range(3)}
+    short, deep = {"h.0.w": torch.ones(2), NORM: torch.ones(5)}, {**layers, NORM: torch.ones(5), "h.0.b": torch.ones(1)}
+    job = job_of(tmp_path, linear("first"), (short, {}), (deep, {}))
+    assert job.run() == 0
+    out = capsys.readouterr().out
+    assert "plan: left out, of model-1: 3 tensors, h.0.b, h.1.w, h.2.w" in out
+    assert "plan: left out as a whole: layers 1, 2; config.json is carried as it is" in out
+
+
+def test_where_nothing_is_left_out_nothing_is_said_of_it(tmp_path: Path, capsys) -> None:
+    of_rows(tmp_path).run()
+    assert "left out" not in capsys.readouterr().out
