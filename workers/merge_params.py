@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workers.byte_sizes import whole_bytes
 from workers.merge_layout import PATTERN, settled_faults
 from workers.merge_mismatch import setting_errors
 from workers.merge_recipe import BASE_INPUT, recipe_of, recipe_references
@@ -148,9 +149,13 @@ def _output(params: Mapping[str, Any]) -> Checked:
                 errors.append(ParamError(f"params.{key}", "unknown_dtype", message, list(DTYPES)))
     shard = params.get("max_shard_size")
     if shard is not None:
-        clean["max_shard_size"] = shard
-        if isinstance(shard, bool) or not isinstance(shard, int) or shard < MIN_SHARD_BYTES:
-            message = f"max_shard_size is a whole number of bytes, at least {MIN_SHARD_BYTES}"
+        size = whole_bytes(shard)
+        clean["max_shard_size"] = shard if size is None else size
+        if size is None or size < MIN_SHARD_BYTES:
+            message = (
+                f"max_shard_size is a number of bytes or a text like 5GB or 500MiB, at least {MIN_SHARD_BYTES} bytes, "
+                f"not {shown(shard)}"
+            )
             errors.append(ParamError("params.max_shard_size", "out_of_range", message, MIN_SHARD_BYTES))
     seed = params.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,7 +121,7 @@ def _merged(
 ) -> Fit:  # fmt: skip
     """What is wrong between the models of a merge, and what would be made of them; of the parameters' own faults
     nothing is said."""
-    errors = _same_model_twice(inputs) if "recipe" in params else _base_among_models(inputs)
+    errors = _same_model_twice(inputs) if "recipe" in params else _counted_twice(inputs)
     recipe = recipe_of(params) if right else None
     tokenizer = _no_tokenizer(recipe, inputs, files) if recipe else []
     if not (recipe.is_sliced if recipe else "recipe" in params):
@@ -184,24 +184,42 @@ def _no_tokenizer(recipe: Recipe, inputs: list[dict[str, Any]], files: Mapping[s
 
 def _same_model_twice(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A recipe that calls one model by two names: whatever it says of the one it doesn't say of the other."""
-    first: dict[str, dict[str, Any]] = {}
     errors = []
-    for row in inputs:
-        other = first.setdefault(row["artifact"], row)
-        if other is not row:
+    for row, other in _again(inputs):
+        if row["artifact"] == other["artifact"]:
             message = f"{row['name']!r} is called by two names, of which one is its id: call it by the same everywhere"
-            errors.append(_wrong("params.recipe", "called_differently", message))
+        else:
+            message = f"{row['name']!r} holds the same bytes as {other['name']!r}: call it by one name everywhere"
+        errors.append(_wrong("params.recipe", "called_differently", message))
     return errors
 
 
-def _base_among_models(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A base that is merged too would only count as a model that changed nothing."""
-    models = {row["artifact"] for row in inputs if row["as"] != BASE_INPUT}
-    return [
-        _wrong(BASE_FIELD, "base_among_models", f"{row['name']!r} is the base and one of the models: leave it out of "
-               "models")
-        for row in inputs if row["as"] == BASE_INPUT and row["artifact"] in models
-    ]  # fmt: skip
+def _counted_twice(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A model that is named twice, or a base that is merged too: that would only count as a model that changed
+    nothing."""
+    errors = []
+    for row, other in _again(inputs):
+        first = f"models[{other['as'].removeprefix('model-')}]"
+        same = "" if row["name"] == other["name"] else f" (there {other['name']!r}, the same bytes)"
+        if row["as"] == BASE_INPUT:
+            message = f"{row['name']!r} is the base and one of the models{same}: leave it out of models"
+            errors.append(_wrong(BASE_FIELD, "base_among_models", message))
+        else:
+            message = (
+                f"{row['name']!r} is {first} already{same}, so it would be counted twice: leave one of them out, or "
+                "give it more weight"
+            )
+            errors.append(_wrong(f"params.models.{row['as'].removeprefix('model-')}", "counted_twice", message))
+    return errors
+
+
+def _again(inputs: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each input whose content an earlier one has, with that one."""
+    first: dict[str, dict[str, Any]] = {}
+    for row in inputs:
+        other = first.setdefault(row["digest"], row)
+        if other is not row:
+            yield row, other
 
 
 def _differences(

@@ -75,6 +75,20 @@ def test_the_plan_tells_what_is_copied_what_is_cut_and_what_is_left_out(house: W
     }  # fmt: skip
 
 
+def test_a_model_that_is_named_twice_is_refused_by_plain_parameters_as_in_a_recipe(house: World) -> None:
+    one = b.model(house.who["alice"], "one", 9)
+    b.model(house.who["alice"], "copy-of-one", 9)
+    for models, words in (
+        (["one", "one"], ""),
+        (["one", str(one)], ""),
+        (["one", "copy-of-one"], "there 'one', the same"),
+    ):
+        sent = {**b.merge_body(models), "params": {"strategy": "linear", "models": models}}
+        told = error(house.alice.post("jobs/", sent), 422, "params.models.1", "counted_twice")
+        assert "models[0] already" in told["message"]
+        assert words in told["message"]
+
+
 def test_a_model_of_another_project_reads_like_one_that_is_not_there(house: World) -> None:
     b.model(house.who["bob"], "hidden", 5, project="beta", shapes=LAYERS)
     answers = [house.alice.post("jobs/", body(deep().replace("deep-b", name))) for name in ("hidden", "absent")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,11 @@ import torch
 
 from workers.engines.dtypes import BY_TORCH, TensorSpec
 from workers.engines.refusals import EngineRefusal
+from workers.said_back import shown
 
+SAVE_PLAIN = "save the state dictionary alone (torch.save(model.state_dict(), path)), or as safetensors"
+_GLOBAL = re.compile(r"\bGLOBAL (\S+)")
+_UNREAD = re.compile(r"Unsupported operand \d+|Can only [^\n`]+|String is too long|[^\n]*persistent[^\n]*")
 NESTED = ("state_dict", "model_state_dict", "model_state", "model")
 
 
@@ -29,11 +34,13 @@ def open_checkpoint(path: Path, label: str) -> dict[str, torch.Tensor]:
     """
     try:
         loaded = torch.load(path, map_location="cpu", mmap=is_mapped(path), weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+    except pickle.UnpicklingError as error:
+        raise _not_weights(str(error), label) from error
+    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise EngineRefusal(
             "corrupt_input",
-            f"{label} is refused by torch's weights-only loader ({first_line[:160]}); convert it to safetensors",
+            f"{label} can't be read ({first_line[:160]}): it is cut or damaged; upload it again",
             {"file": label},
         ) from error
     tensors = _weights(loaded)
@@ -51,6 +58,26 @@ def open_checkpoint(path: Path, label: str) -> dict[str, torch.Tensor]:
                 {"file": label, "tensor": name[:200]},
             )
     return tensors
+
+
+def _not_weights(said: str, label: str) -> EngineRefusal:
+    """What PyTorch said of a file that holds more than weights, in words for whoever made it: PyTorch's own advise to
+    trust the file."""
+    named = _GLOBAL.search(said)
+    if named is not None:
+        return EngineRefusal(
+            "unsafe_pickle",
+            f"{label} holds {shown(named[1])} beside its weights, which may run code when it is opened, so it is not "
+            f"opened: {SAVE_PLAIN}",
+            {"file": label, "refused": named[1][:200]},
+        )
+    found = _UNREAD.search(said)
+    why = f" ({found[0].strip()[:160]})" if found else ""
+    return EngineRefusal(
+        "corrupt_input",
+        f"{label} is no file of weights that PyTorch's weights-only loader reads{why}: {SAVE_PLAIN}",
+        {"file": label},
+    )
 
 
 def _weights(loaded: Any) -> dict[str, torch.Tensor] | None:

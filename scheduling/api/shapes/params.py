@@ -149,7 +149,11 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
                                default=GRANULARITIES[0]),
         "dtype": _text("What is computed in.", enum=list(DTYPES)),
         "out_dtype": _text("What is stored; by default as the models are.", enum=list(DTYPES)),
-        "max_shard_size": _whole("Bytes of each file of the result at most.", MIN_SHARD_BYTES),
+        "max_shard_size": {
+            "oneOf": [_whole("Bytes.", MIN_SHARD_BYTES), {"type": "string", "example": "5GB"}],
+            "description": "How large each file of the result may be: bytes, or a text with a unit (5GB, 500MiB). "
+            "Stored as bytes.",
+        },
         "layer_pattern": _text(
             "Where the number of a layer stands in the names of tensors, for gradients and slices: a part of a name "
             f"with {NUMBER} in its place, such as block{NUMBER}_. Without it a layer is the first whole number between "

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -171,11 +174,46 @@ class Bomb:
         return (eval, ("1/0",))
 
 
+class System:
+    def __reduce__(self):
+        return (os.system, ("touch /nowhere",))
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "old format"])
 @pytest.mark.parametrize(
-    "content",
-    [Bomb(), {"w": Bomb()}, {"a": 1}, [torch.ones(1)], {}],
-    ids=["code", "code in a dictionary", "a number", "a list", "nothing"],
+    ("content", "named"),
+    [
+        (Bomb(), "eval"),
+        ({"w": System()}, "posix.system"),
+        (torch.nn.Linear(2, 2), "torch.nn.modules.linear.Linear"),
+        ({"w": torch.ones(1), "args": argparse.Namespace(lr=1)}, "argparse.Namespace"),
+    ],
+    ids=["code", "a command", "a whole model", "arguments beside the weights"],
 )
+def test_a_checkpoint_that_could_run_code_is_refused_by_the_name_of_what_it_holds(
+    content, named, zipped, tmp_path
+) -> None:
+    torch.save(content, tmp_path / "m.pt", _use_new_zipfile_serialization=zipped)
+    refused = refusal(load_tensors, tmp_path / "m.pt")
+    assert (refused.code, dict(refused.details)) == ("unsafe_pickle", {"file": "m.pt", "refused": named})
+    assert refused.message == (
+        f"m.pt holds '{named}' beside its weights, which may run code when it is opened, so it is not opened: save the "
+        "state dictionary alone (torch.save(model.state_dict(), path)), or as safetensors"
+    )
+
+
+def test_a_pickle_of_a_protocol_that_is_not_read_is_refused_without_torchs_advice_to_trust_it(tmp_path: Path) -> None:
+    (tmp_path / "m.pt").write_bytes(pickle.dumps({"w": 1}, protocol=4))
+    with pytest.warns(UserWarning, match="protocol 4"):
+        refused = refusal(load_tensors, tmp_path / "m.pt")
+    assert refused.code == "corrupt_input"
+    assert refused.message.startswith(
+        "m.pt is no file of weights that PyTorch's weights-only loader reads (Unsupported"
+    )
+    assert "weights_only" not in refused.message
+
+
+@pytest.mark.parametrize("content", [{"a": 1}, [torch.ones(1)], {}], ids=["a number", "a list", "nothing"])
 def test_a_checkpoint_that_is_no_plain_dictionary_of_tensors_is_refused(content, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "m.pt")
     refused = refusal(load_tensors, tmp_path / "m.pt")
