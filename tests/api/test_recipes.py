@@ -77,16 +77,12 @@ def test_the_plan_tells_what_is_copied_what_is_cut_and_what_is_left_out(house: W
 
 def test_a_model_that_is_named_twice_is_refused_by_plain_parameters_as_in_a_recipe(house: World) -> None:
     one = b.model(house.who["alice"], "one", 9)
-    b.model(house.who["alice"], "copy-of-one", 9)
-    for models, words in (
-        (["one", "one"], ""),
-        (["one", str(one)], ""),
-        (["one", "copy-of-one"], "there 'one', the same"),
-    ):
+    for models in (["one", "one"], ["one", str(one)]):
         sent = {**b.merge_body(models), "params": {"strategy": "linear", "models": models}}
         told = error(house.alice.post("jobs/", sent), 422, "params.models.1", "counted_twice")
-        assert "models[0] already" in told["message"]
-        assert words in told["message"]
+        assert told["message"] == (
+            "'one' is models[0] already, so it would be counted twice: leave one of them out, or give it more weight"
+        )
 
 
 def test_a_model_of_another_project_reads_like_one_that_is_not_there(house: World) -> None:

@@ -96,7 +96,7 @@ def test_damaged_ones_are_found_by_a_filter_and_their_page_says_what_mends_them(
     assert (">a</bdi>" in sound, ">b</bdi>" in sound) == (False, True)
     page = text(alice.get(f"/artifacts/{model}/"))
     assert "Upload the same bytes once more: that mends it." in page
-    run = b.running(lab.who["alice"], lab.models[1:] * 2)
+    run = b.running(lab.who["alice"], [lab.models[1], b.model(lab.who["alice"], "third", 9)])
     made = b.output(run)
     b.finished(run, artifacts=[made], now=b.later(60))
     Artifact.objects.filter(pk=made).update(corrupt=True)
