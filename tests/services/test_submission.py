@@ -156,7 +156,9 @@ def test_equal_results_of_two_jobs_can_each_be_named(who):
         b.finished(run, artifacts=[made[-1]], now=b.later(n * 100 + 10))
     assert made[0] == made[1]
     assert [o.name for j in Job.objects.order_by("submitted_at") for o in j.outputs.all()] == ["first", "second"]
-    b.submitted(who["alice"], b.merge_body(["first", "second"], name="both"))
+    for name in ("first", "second"):
+        b.submitted(who["alice"], b.merge_body([name, models[0]], name=f"of {name}"))
+    assert codes(refusal(who["alice"], b.merge_body(["first", "second"]))) == {("params.models.1", "counted_twice")}
 
 
 def test_a_refused_body_with_numbers_that_json_lacks_is_kept_as_text(who):
