@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workers.model_families import CLASSIFY, LANGUAGE, TASK_WORDS, Family
+from workers.model_families import CLASSIFY, CLASSIFY_TEXTS, LANGUAGE, TASK_WORDS, Family
 from workers.param_errors import ParamError, nearest, unknown
 from workers.rows_params import MODEL, ROWS_KNOWN, Checked, check_artifacts, check_rows, named_artifacts
 from workers.said_back import shown
@@ -16,6 +16,7 @@ KNOWN = [MODEL, DATASET, "metrics", *ROWS_KNOWN]
 OF_TASK: Mapping[str, tuple[str, ...]] = {
     CLASSIFY: ("accuracy", "loss"),
     LANGUAGE: ("perplexity", "bits_per_byte", "loss"),
+    CLASSIFY_TEXTS: ("accuracy", "loss"),
 }
 METRICS = tuple(dict.fromkeys(name for names in OF_TASK.values() for name in names))
 

@@ -17,6 +17,7 @@ from workers.evolve_space import Entry, Settings, Space, space_of, starts_of
 from workers.merge_params import check_merge, merge_references
 from workers.merge_recipe import recipe_references
 from workers.merge_strategies import STRATEGIES, Strategy
+from workers.model_families import FAMILIES, Family
 from workers.param_errors import ParamError, nearest, unknown
 from workers.rows_params import MODEL
 from workers.said_back import shown
@@ -82,6 +83,18 @@ def evaluation_params(clean: Mapping[str, Any], *, test: bool = False) -> dict[s
         return objective
     own = clean["test"]
     return {**{name: value for name, value in objective.items() if name not in OF_TEST}, **own}
+
+
+def not_searched(family: Family) -> list[ParamError]:
+    """Why candidates of this family can't be scored in a search; nothing where they can."""
+    if not family.library:
+        return []
+    ours = [each.name for each in FAMILIES.values() if not each.library]
+    message = (
+        f"a search scores the models that EMEP builds itself ({', '.join(ours)}), not those of {family.library}: merge "
+        "and evaluate them by jobs of these kinds, such as a sweep"
+    )
+    return [ParamError("params.architecture", "not_searched", message, ours)]
 
 
 def evaluation_field(field: str, *, test: bool = False) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workers.model_families import CLASSIFY, LANGUAGE, TASK_WORDS, Family
+from workers.model_families import LANGUAGE, TASK_WORDS, Family
 from workers.param_errors import ParamError, unknown
 from workers.rows_params import (
     MAX_SAMPLES,
@@ -66,10 +66,12 @@ def infer_references(params: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def generation_faults(family: Family, clean: Mapping[str, Any]) -> list[ParamError]:
-    """The parameters of language models that were given for a model that tells classes apart."""
+    """The parameters of language models that were given for a model of another task."""
     if family.task == LANGUAGE:
         return []
-    why = f"of the architecture {family.name}: {TASK_WORDS[CLASSIFY]} give a label and its probabilities; leave it out"
+    why = (
+        f"of the architecture {family.name}: {TASK_WORDS[family.task]} give a label and its probabilities; leave it out"
+    )
     foreign = [name for name in OF_LANGUAGE if clean.get(name) is not None]
     return [ParamError(f"params.{name}", "mismatch", f"{name} can't be asked {why}") for name in foreign]
 

@@ -13,8 +13,14 @@ from typing import Any
 from workers.param_errors import ParamError, nearest
 from workers.said_back import shown
 
-CLASSIFY, LANGUAGE = "classify", "language"
-TASK_WORDS: Mapping[str, str] = {CLASSIFY: "models that tell classes apart", LANGUAGE: "language models"}
+CLASSIFY, LANGUAGE, CLASSIFY_TEXTS = "classify", "language", "classify_texts"
+TASK_WORDS: Mapping[str, str] = {
+    CLASSIFY: "models that tell classes apart",
+    LANGUAGE: "language models",
+    CLASSIFY_TEXTS: "models that tell classes of texts apart",
+}
+TELL_CLASSES = (CLASSIFY, CLASSIFY_TEXTS)
+READ_TEXTS = (LANGUAGE, CLASSIFY_TEXTS)
 MAX_SIZE = 1_000_000
 MAX_LAYERS = 1_000
 MAX_CHARACTERS = 200_000
@@ -30,7 +36,7 @@ class Family:
     """A family: what it does (``task``), the fields of its configuration, and what follows from them.
 
     ``check(config, field)`` gives the clean configuration and everything wrong with it, ``shapes(clean)`` the shape of
-    each of its tensors by name, in their order.
+    each of its tensors by name, in their order. ``library``: who builds it and knows its tensors; "" for EMEP itself.
     """
 
     name: str
@@ -39,6 +45,7 @@ class Family:
     fields: tuple[str, ...]
     check: Callable[[Mapping[str, Any], str], Checked]
     shapes: Callable[[Mapping[str, Any]], Shapes]
+    library: str = ""
 
 
 def architecture(config: Any, field: str, *, strict: bool) -> tuple[Family | None, dict[str, Any], list[ParamError]]:

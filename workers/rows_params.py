@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from workers.model_families import LANGUAGE, Family, architecture
+from workers.huggingface_families import architecture_of_theirs, is_theirs
+from workers.model_families import LANGUAGE, READ_TEXTS, Family, architecture
 from workers.param_errors import ParamError, nearest
 from workers.said_back import shown
 
@@ -84,7 +85,10 @@ def family_of(
     if config is None:
         message = f"{shown(model)} has no {CONFIG} that says what it is: give architecture"
         return None, {}, [ParamError(ARCHITECTURE, "required", message)]
-    family, settled, errors = architecture(config, "params.model", strict=False)
+    if is_theirs(config):
+        family, settled, errors = architecture_of_theirs(config)
+    else:
+        family, settled, errors = architecture(config, "params.model", strict=False)
     told = [
         ParamError("params.model", each.code, f"{CONFIG} of {shown(model)}: {each.message}", each.limit)
         for each in errors
@@ -96,8 +100,9 @@ def tensor_faults(
     family: Family, settled: Mapping[str, Any], model: str, tensors: Mapping[str, tuple[str, Sequence[int]]] | None
 ) -> list[ParamError]:
     """What keeps these tensors (``{name: (type, shape)}``, None: not known yet) from being a model of this
-    architecture: those that are missing, too many, of another shape or no floats."""
-    if tensors is None:
+    architecture: those that are missing, too many, of another shape or no floats. Of a library's architecture the job
+    finds them, by the library."""
+    if tensors is None or family.library:
         return []
     errors: list[ParamError] = []
     wanted, told = family.shapes(settled), shown(model)
@@ -153,10 +158,9 @@ def data_file(
 
 def format_faults(path: str, task: str, dataset: str, field: str) -> list[ParamError]:
     """What is wrong with the format of the file that is read for such a task: language is read as text."""
-    if task == LANGUAGE and path.lower().endswith(".safetensors"):
-        message = (
-            f"{shown(path)} of {shown(dataset)} holds numbers, and a language model reads texts: give .jsonl or .csv"
-        )
+    if task in READ_TEXTS and path.lower().endswith(".safetensors"):
+        reader = "a language model" if task == LANGUAGE else "this model"
+        message = f"{shown(path)} of {shown(dataset)} holds numbers, and {reader} reads texts: give .jsonl or .csv"
         return [ParamError(field, "unsupported_format", message, [".jsonl", ".csv"])]
     return []
 

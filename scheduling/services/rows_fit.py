@@ -8,6 +8,7 @@ from typing import Any
 
 from scheduling.services.model_config import config_of
 from workers.catalog import KINDS
+from workers.huggingface_families import file_faults
 from workers.model_families import Family, architecture
 from workers.param_errors import ParamError
 from workers.rows_params import (
@@ -36,7 +37,12 @@ def faults(kind: str, params: Mapping[str, Any], found: Mapping[str, Any]) -> li
         model = found[MODEL]
         family, settled, errors = _family(params, model)
         if family is not None:
-            errors = [*errors, *fits(family, params), *tensor_faults(family, settled, model.name, model.tensors)]
+            errors = [
+                *errors,
+                *fits(family, params),
+                *file_faults(family, model.name, [str(f["path"]) for f in model.files]),
+                *tensor_faults(family, settled, model.name, model.tensors),
+            ]
     data = KINDS[kind].data
     if data in found:
         dataset, field = found[data], f"params.{data}"

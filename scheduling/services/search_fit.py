@@ -7,14 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scheduling.services import rows_fit
+from scheduling.services.model_config import config_of
 from workers.evaluate_params import DATASET as READS
-from workers.evolve_params import DATASET, TEST, evaluation_field, evaluation_params, merge_field, plan_of, same_data
+from workers.evolve_params import (
+    DATASET,
+    TEST,
+    evaluation_field,
+    evaluation_params,
+    merge_field,
+    not_searched,
+    plan_of,
+    same_data,
+)
 from workers.merge_layout import lay_out
 from workers.merge_params import merge_references
 from workers.merge_recipe import recipe_of
 from workers.model_table import Row, Table
 from workers.param_errors import ParamError
-from workers.rows_params import MODEL
+from workers.rows_params import MODEL, family_of
 
 _MERGE = "params.merge."
 
@@ -65,6 +75,8 @@ def faults(
         errors += plan_of(params, tensors)[1]
     carrier = found.get(recipe_of(params["merge"]).carries)
     candidate = None if carrier is None else _Candidate(carrier.name, carrier.files, tensors)
+    if candidate is not None and (other := _not_searched(params, candidate)):
+        return [*errors, *other]
     for name, test in ((DATASET, False), (TEST, True)):
         there = {MODEL: candidate, READS: found.get(name)}
         read = {input_: artifact for input_, artifact in there.items() if artifact is not None}
@@ -76,6 +88,13 @@ def faults(
     if DATASET in found and TEST in found and found[DATASET].pk == found[TEST].pk:
         errors += [error for error in (same_data(params),) if error is not None]
     return errors
+
+
+def _not_searched(params: Mapping[str, Any], candidate: _Candidate) -> list[ParamError]:
+    """Why candidates can't be scored, by what their configuration says they are."""
+    family, _, wrong = family_of(evaluation_params(params), config_of(candidate.files), candidate.name)
+    told = [] if family is None or wrong else not_searched(family)
+    return [replace(e, field=evaluation_field(e.field)) for e in told]
 
 
 def models(inputs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

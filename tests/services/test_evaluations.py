@@ -16,6 +16,7 @@ from workers.rows_params import MAX_CONFIG
 pytestmark = pytest.mark.django_db
 SIZES = (4, 3)
 CONFIG = {"model_type": "mlp", "layer_sizes": list(SIZES)}
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
 DECODER = {"model_type": "decoder", "num_layers": 1, "width": 4, "heads": 1, "context": 8, "characters": "ab"}
 
 
@@ -74,6 +75,11 @@ def test_an_artifact_of_a_project_one_may_not_know_of_is_none(who):
         (b" " * (MAX_CONFIG + 1), {}, "params.architecture", "required", "'net' has no config.json"),
         (b"{}", {}, "params.model", "required", "config.json of 'net': model_type is missing"),
         (b'{"model_type": "llama"}', {}, "params.model", "unknown_architecture", "one of mlp, decoder, not 'llama'"),
+        (json.dumps({**LLAMA, "auto_map": {"AutoModel": "x.X"}}).encode(), {}, "params.model", "custom_code",
+         "config.json of 'net': it names code of its own (auto_map), which is never run"),
+        (json.dumps(LLAMA).encode(), {}, "params.model", "no_tokenizer", "'net' has no tokenizer beside its weights"),
+        (json.dumps(LLAMA).encode(), {"metrics": ["accuracy"]}, "params.metrics", "mismatch",
+         "accuracy can't be told of the architecture LlamaForCausalLM: language models have perplexity"),
         (json.dumps({**CONFIG, "layer_sizes": [4, 4]}).encode(), {}, "params.model", "shape_mismatch",
          "tensor '0.weight' is 3 x 4 in 'net' and 4 x 4 by its architecture"),
         (json.dumps(CONFIG).encode(), {"metrics": ["perplexity"]}, "params.metrics", "mismatch",
@@ -102,6 +108,17 @@ def test_all_of_it_is_told_at_once_and_with_the_other_fields(who):
         ("params.batch_size", "out_of_range"), ("params.metrics", "mismatch"), ("params.model", "missing_tensor"),
         ("params.model", "unknown_tensor"), ("params.dataset", "unsupported_format"),
     }  # fmt: skip
+
+
+def test_a_model_of_hugging_face_waits_and_reads_texts(who):
+    files = {"model.safetensors": b.tensors(), "config.json": json.dumps(LLAMA).encode(), "tokenizer.json": b"{}"}
+    b.artifact(who["alice"], "llama", files)
+    b.dataset(who["alice"], "tests")
+    assert b.submitted(who["alice"], b.evaluate_body("llama", "tests"))
+    b.artifact(who["alice"], "numbers", {"x.safetensors": b.tensors()}, kind="dataset")
+    assert [each[:2] for each in faults(who["alice"], b.evaluate_body("llama", "numbers"))] == [
+        ("params.dataset", "unsupported_format")
+    ]
 
 
 def test_a_model_whose_tensors_are_not_known_yet_is_left_to_the_job(who):

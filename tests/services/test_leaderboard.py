@@ -174,7 +174,9 @@ def test_two_models_whose_evaluations_share_one_artifact_are_both_there(who: Any
 def test_a_model_is_shown_under_the_name_and_with_the_recipe_by_which_it_was_evaluated(who: Any) -> None:
     alice, data = who["alice"], dataset(who["alice"])
     first = model_of(evaluated(alice, "a", data, 1))
-    made_by = Job.objects.get(pk=b.submitted(alice, b.merge_body([str(first.pk), b.mlp(alice, "other", 9, sizes=SIZES)])))
+    made_by = Job.objects.get(
+        pk=b.submitted(alice, b.merge_body([str(first.pk), b.mlp(alice, "other", 9, sizes=SIZES)]))
+    )
     JobOutput.objects.create(job=made_by, artifact=first, name="twin", meta={"recipe": {"strategy": "slerp", "t": 0.5}})
     again = evaluated(alice, "b", data, 2)
     body = b.evaluate_body("twin", str(data.pk))

@@ -160,3 +160,12 @@ def test_by_the_ids_of_its_artifacts_it_is_the_same_work_and_with_another_seed_i
     assert key_of(work(job)) == key_of(Work("evolve", named, job.spec["inputs"])) != ""
     assert not is_same(work(job), work(job, seed=1))
     assert job.params["merge"]["models"] == ["one", "two"], "what is compared stays as it was"
+
+
+def test_models_of_hugging_face_are_no_candidates_of_a_search(who):
+    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 8}
+    files = {"config.json": json.dumps(config).encode(), "tokenizer.json": b"{}"}
+    for seed, name in enumerate(("red", "blue")):
+        b.artifact(who["alice"], name, {**files, "model.safetensors": b.tensors(seed, {"model.w": (4, 3)})})
+    merge = {**MERGE, "models": ["red", "blue"]}
+    assert faults(who["alice"], merge=merge) == [("params.objective.architecture", "not_searched")]

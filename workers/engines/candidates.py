@@ -18,7 +18,7 @@ from workers.engines.measuring import Measured, measure
 from workers.engines.merging import Candidate
 from workers.engines.models import load
 from workers.engines.refusals import EngineRefusal, Problem
-from workers.engines.samples import Rows, Texts
+from workers.engines.samples import Samples
 from workers.engines.sources import Model
 from workers.model_families import Family
 from workers.rows_params import tensor_faults
@@ -37,7 +37,7 @@ class Judge:
 
     family: Family
     config: Mapping[str, Any]
-    samples: Rows | Texts
+    samples: Samples
     batch_size: int
     metrics: Sequence[str]
 

@@ -203,9 +203,9 @@ def _header_fits(header: Sequence[str], columns: Columns, faults: Faults) -> boo
 
 
 def _named(row: dict[str, str], columns: Columns) -> dict[str, Any]:
-    if INPUT not in columns.needed:
-        return dict(row)
     label = {LABEL: _number(row[LABEL])} if LABEL in row else {}
+    if INPUT not in columns.needed:
+        return {**row, **label}
     return {INPUT: [_number(value) for name, value in row.items() if name != LABEL], **label}
 
 

@@ -13,7 +13,7 @@ from workers.engines.choosing import likeliest
 from workers.engines.foretelling import device_of, losses
 from workers.engines.in_batches import Row
 from workers.engines.models import Loaded
-from workers.engines.samples import Rows, Texts
+from workers.engines.samples import Labelled, Rows, Texts
 
 ENGINE_VERSION = "2"
 DIGITS = 8
@@ -24,7 +24,7 @@ class Evaluation:
     """A model and the samples it is judged by, ``batch_size`` of them at a time."""
 
     model: Loaded
-    samples: Rows | Texts
+    samples: Rows | Texts | Labelled
     batch_size: int
 
     @property
@@ -41,8 +41,13 @@ class Evaluation:
         """The rows of these samples as ``module``, one of the model's, gives them; raises ``Abandoned``."""
         with torch.no_grad():
             if isinstance(self.samples, Rows):
-                return _classified(self.samples, first, last, module)
-            return _foretold(self.samples, first, last, module, self.model.config["context"], must_stop)
+                logits = module(self.samples.inputs[first:last].to(device_of(module))).cpu()
+                return _classified(self.samples.labels[first:last], first, logits)
+            if isinstance(self.samples, Labelled):
+                logits = module(self.samples.tokens[first:last]).cpu()
+                rows = _classified(self.samples.labels[first:last], first, logits)
+                return [row | {"cut": True} if row["index"] in self.samples.cut else row for row in rows]
+            return _foretold(self.samples, first, last, module, self.model.window, must_stop)
 
 
 def kept(value: float) -> float | None:
@@ -50,16 +55,13 @@ def kept(value: float) -> float | None:
     return float(f"{value:.{DIGITS}g}") + 0.0 if math.isfinite(value) else None
 
 
-def _classified(samples: Rows, first: int, last: int, module: nn.Module) -> list[Row]:
-    """Each sample's class, the lowest where several are equally likely; none where the logits are no numbers."""
-    labels = samples.labels[first:last]
-    logits = module(samples.inputs[first:last].to(device_of(module))).cpu()
+def _classified(labels: torch.Tensor, first: int, logits: torch.Tensor) -> list[Row]:
+    """The class of each sample from ``first`` on, the lowest where several are equally likely; none where the logits
+    are no numbers."""
     predicted = likeliest(logits)
     nll = -logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
     rows = []
-    for index, label, guess, loss in zip(
-        range(first, last), labels.tolist(), predicted, nll.tolist(), strict=True
-    ):  # fmt: skip
+    for index, (label, guess, loss) in enumerate(zip(labels.tolist(), predicted, nll.tolist(), strict=True), first):
         rows.append({"index": index, "label": label, "predicted": guess, "correct": guess == label, "nll": kept(loss)})
     return rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -24,7 +25,7 @@ def losses(
     """
     windows = [(text, window) for text, tokens in texts.items() for window in _windows(tokens, context)]
     found: dict[int, list[float]] = {text: [] for text in texts}
-    for several in _passes(windows, context, module):
+    for several in _passes(windows, module):
         if must_stop():
             raise Abandoned
         for (text, _), each in zip(several, _nll(several, module), strict=True):
@@ -43,9 +44,9 @@ def _windows(tokens: torch.Tensor, context: int) -> Iterator[torch.Tensor]:
         yield tokens[start : start + context + 1]
 
 
-def _passes(windows: Sequence[Window], context: int, module: nn.Module) -> Iterator[Sequence[Window]]:
-    words = module.get_parameter("head.weight").shape[0]
-    each = max(1, LOGITS // (context * words))
+def _passes(windows: Sequence[Window], module: nn.Module) -> Iterator[Sequence[Window]]:
+    longest = max((len(window) for _, window in windows), default=2) - 1
+    each = max(1, LOGITS // (longest * cast("Any", module).words))
     for start in range(0, len(windows), each):
         yield windows[start : start + each]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,16 +23,16 @@ from workers.engines.data_files import (
     Faults,
     Line,
     at_least_one,
-    decoder,
-    encoder,
     lines_of,
     numbers_right,
     size_checked,
     tokens_of,
 )
 from workers.engines.refusals import Problem
+from workers.engines.samples import read_fitting
 from workers.engines.tensor_files import INPUTS, LABELS, open_tensors
-from workers.model_families import CLASSIFY
+from workers.engines.words import OwnWords, Words
+from workers.model_families import CLASSIFY, CLASSIFY_TEXTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +57,49 @@ class Prompts:
 
     tokens: Sequence[torch.Tensor]
     bad: Mapping[int, Problem]
-    decode: Callable[[Sequence[int]], bytes]
+    words: Words
+    digests: Sequence[bytes]
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def digest(self, row: int) -> str:
         """The sha256, in hex, of the row's text as UTF-8."""
-        return hashlib.sha256(self.decode(self.tokens[row].tolist())).hexdigest()
+        return self.digests[row].hex()
 
-    def text(self, tokens: Sequence[int]) -> str:
-        """The tokens as text; what is no UTF-8, as bytes of a model may be, has a replacement character."""
-        return self.decode(tokens).decode("utf-8", "replace")
+    def text(self, row: int, tokens: Sequence[int]) -> str:
+        """The tokens that follow the row's text as text; what is no UTF-8, as bytes of a model may be, has a
+        replacement character."""
+        return self.words.said(self.tokens[row].tolist(), tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """Rows for a model that tells classes of texts apart: the tokens of each text as far as it reads them, and the
+    numbers of those that are ``cut``. Those in ``bad`` couldn't be read and have none."""
+
+    tokens: Sequence[torch.Tensor]
+    bad: Mapping[int, Problem]
+    digests: Sequence[bytes]
+    cut: frozenset[int]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def digest(self, row: int) -> str:
+        """The sha256, in hex, of the row's text as UTF-8."""
+        return self.digests[row].hex()
 
 
 def read_given(
-    path: Path, config: Mapping[str, Any], task: str, *, limit: int | None, spared: int, label: str, field: str
-) -> Numbers | Prompts:
+    path: Path, config: Mapping[str, Any], task: str, *, limit: int | None, spared: int, label: str, field: str,
+    words: Words | None = None,
+) -> Numbers | Prompts | Passages:  # fmt: skip
     """The rows of the file, the first ``limit`` of them; all of what is read is checked for a model of ``config``.
 
     Refuses with everything that is wrong, each with its line, unless it is wrong with at most ``spared`` rows.
-    ``label`` names the file in messages, ``field`` the parameter that they are told of.
+    ``label`` names the file in messages, ``field`` the parameter that they are told of. ``words``: of texts, by default
+    those of ``config``.
     """
     faults = Faults(label, field, spared)
     size_checked(path, faults)
@@ -85,7 +107,10 @@ def read_given(
         return _tensors(path, config, limit, faults)
     if task == CLASSIFY:
         return _numbers(islice(lines_of(path, Columns((INPUT,), (LABEL,)), faults), limit), config, faults)
-    return _prompts(islice(lines_of(path, Columns((TEXT,)), faults), limit), config, faults)
+    words = words or OwnWords(config)
+    if task == CLASSIFY_TEXTS:
+        return _passages(islice(lines_of(path, Columns((TEXT,), (LABEL,)), faults), limit), words, faults)
+    return _prompts(islice(lines_of(path, Columns((TEXT,)), faults), limit), words, faults)
 
 
 def _numbers(lines: Iterable[Line], config: Mapping[str, Any], faults: Faults) -> Numbers:
@@ -99,16 +124,35 @@ def _numbers(lines: Iterable[Line], config: Mapping[str, Any], faults: Faults) -
     return Numbers(torch.frombuffer(inputs, dtype=torch.float64).reshape(count, features), faults.bad)
 
 
-def _prompts(lines: Iterable[Line], config: Mapping[str, Any], faults: Faults) -> Prompts:
-    encode = encoder(config)
+def _prompts(lines: Iterable[Line], words: Words, faults: Faults) -> Prompts:
     tokens: list[torch.Tensor] = []
+    digests: list[bytes] = []
     for line in lines:
         found = None
         if line.values is not None:
-            found = tokens_of(line, encode, 1, "to begin with", faults)
+            found = tokens_of(line, words.encode, 1, "to begin with", faults)
         tokens.append(torch.tensor(found or [], dtype=torch.int32))
+        digests.append(_digest_of(line) if found else b"")
     at_least_one(len(tokens), faults)
-    return Prompts(tokens, faults.bad, decoder(config))
+    return Prompts(tokens, faults.bad, words, digests)
+
+
+def _passages(lines: Iterable[Line], words: Words, faults: Faults) -> Passages:
+    tokens: list[torch.Tensor] = []
+    digests: list[bytes] = []
+    cut: set[int] = set()
+    for line in lines:
+        found = read_fitting(line, words, faults) if line.values is not None else None
+        if found is not None and found[1]:
+            cut.add(len(tokens))
+        tokens.append(found[0] if found else torch.tensor([], dtype=torch.int32))
+        digests.append(_digest_of(line) if found else b"")
+    at_least_one(len(tokens), faults)
+    return Passages(tokens, faults.bad, digests, frozenset(cut))
+
+
+def _digest_of(line: Line) -> bytes:
+    return hashlib.sha256((line.values or {})[TEXT].encode()).digest()
 
 
 def _tensors(path: Path, config: Mapping[str, Any], limit: int | None, faults: Faults) -> Numbers:

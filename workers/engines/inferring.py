@@ -13,7 +13,8 @@ from torch import nn
 from workers.engines.choosing import likeliest
 from workers.engines.foretelling import device_of, losses
 from workers.engines.generating import Continued, go_on
-from workers.engines.given import Numbers, Prompts
+from workers.engines.given import Numbers, Passages, Prompts
+from workers.engines.huggingface import CausalLM
 from workers.engines.in_batches import Row
 from workers.engines.models import Decoder, Loaded
 from workers.infer_params import Generation
@@ -27,7 +28,7 @@ class Inference:
     """A model and the rows it is given, ``batch_size`` of them at a time; ``ask`` counts for language models."""
 
     model: Loaded
-    given: Numbers | Prompts
+    given: Numbers | Prompts | Passages
     ask: Generation
     batch_size: int
 
@@ -46,10 +47,26 @@ class Inference:
         couldn't be read has the ``error`` that says why."""
         with torch.no_grad():
             if isinstance(self.given, Numbers):
-                made = _classified(self.given, first, last, module)
+                logits = module(self.given.inputs[first:last].to(device_of(module))).cpu()
+                made = _classified(range(first, last), logits)
+            elif isinstance(self.given, Passages):
+                made = _told_apart(self.given, first, last, module)
             else:
-                made = _continued(self.given, first, last, self.ask, cast("Decoder", module), must_stop)
+                made = self._continued(self.given, first, last, cast("Decoder | CausalLM", module), must_stop)
         return [_line(self.given, index, made) for index in range(first, last)]
+
+    def _continued(
+        self, given: Prompts, first: int, last: int, module: Decoder | CausalLM, must_stop: Callable[[], bool]
+    ) -> dict[int, dict[str, Any]]:  # fmt: skip
+        texts = {index: given.tokens[index] for index in range(first, last) if index not in given.bad}
+        made: dict[int, dict[str, Any]] = {index: {} for index in texts}
+        if self.ask.tokens:
+            for index, each in go_on(texts, self.ask, module, must_stop).items():
+                made[index] |= _said(given, index, each, self.ask)
+        if self.ask.logprobs:
+            for index, nll in losses(texts, self.model.window, module, must_stop).items():
+                made[index]["input_logprobs"] = [rounded(-loss) for loss in nll]
+        return made
 
 
 def rounded(value: float) -> float | None:
@@ -57,41 +74,34 @@ def rounded(value: float) -> float | None:
     return round(value, PLACES) + 0.0 if math.isfinite(value) else None
 
 
-def _line(given: Numbers | Prompts, index: int, made: dict[int, dict[str, Any]]) -> Row:
+def _line(given: Numbers | Prompts | Passages, index: int, made: dict[int, dict[str, Any]]) -> Row:
     wrong = given.bad.get(index)
     if wrong is not None:
         return {"index": index, "error": {"code": wrong.code, "message": wrong.message}}
     return {"index": index, "digest": given.digest(index), **made[index]}
 
 
-def _classified(given: Numbers, first: int, last: int, module: nn.Module) -> dict[int, dict[str, Any]]:
+def _classified(rows: Sequence[int], logits: torch.Tensor) -> dict[int, dict[str, Any]]:
     """Each row's class, the lowest where several are equally likely, and how likely each is; nothing where the logits
     are no finite numbers."""
-    logits = module(given.inputs[first:last].to(device_of(module))).cpu()
-    found = zip(likeliest(logits), logits.softmax(1).tolist(), logits.isfinite().all(1).tolist(), strict=True)
+    found = zip(rows, likeliest(logits), logits.softmax(1).tolist(), logits.isfinite().all(1).tolist(), strict=True)
     return {
         index: {"label": label, "probabilities": [rounded(each) for each in likely]}
         if sound else {"label": None, "probabilities": None}
-        for index, (label, likely, sound) in enumerate(found, first)
+        for index, label, likely, sound in found
     }  # fmt: skip
 
 
-def _continued(
-    given: Prompts, first: int, last: int, ask: Generation, module: Decoder, must_stop: Callable[[], bool]
-) -> dict[int, dict[str, Any]]:  # fmt: skip
-    texts = {index: given.tokens[index] for index in range(first, last) if index not in given.bad}
-    made: dict[int, dict[str, Any]] = {index: {} for index in texts}
-    if ask.tokens:
-        for index, each in go_on(texts, ask, module, must_stop).items():
-            made[index] |= _said(given, each, ask)
-    if ask.logprobs:
-        for index, nll in losses(texts, module.config["context"], module, must_stop).items():
-            made[index]["input_logprobs"] = [rounded(-loss) for loss in nll]
-    return made
+def _told_apart(given: Passages, first: int, last: int, module: nn.Module) -> dict[int, dict[str, Any]]:
+    rows = [index for index in range(first, last) if index not in given.bad]
+    if not rows:
+        return {}
+    made = _classified(rows, module([given.tokens[index] for index in rows]).cpu())
+    return {index: each | ({"cut": True} if index in given.cut else {}) for index, each in made.items()}
 
 
-def _said(given: Prompts, made: Continued, ask: Generation) -> dict[str, Any]:
+def _said(given: Prompts, row: int, made: Continued, ask: Generation) -> dict[str, Any]:
     if made.broken:
         return {"text": None, "tokens": None, **({"logprobs": None} if ask.logprobs else {})}
-    told: dict[str, Any] = {"text": given.text(made.tokens), "tokens": made.tokens}
+    told: dict[str, Any] = {"text": given.text(row, made.tokens), "tokens": made.tokens}
     return told | ({"logprobs": [rounded(each) for each in made.logprobs]} if ask.logprobs else {})

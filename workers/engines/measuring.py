@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workers.model_families import CLASSIFY
+from workers.model_families import TELL_CLASSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def measure(rows: Iterable[Mapping[str, Any]], task: str, wanted: Iterable[str])
     """
     losses = array("d")
     counts = {"samples": 0, "not_finite": 0}
-    summed = ("correct",) if task == CLASSIFY else ("tokens", "bytes")
+    summed = ("correct",) if task in TELL_CLASSES else ("tokens", "bytes")
     counts |= dict.fromkeys(summed, 0)
     for row in rows:
         counts["samples"] += 1
@@ -43,7 +43,7 @@ def measure(rows: Iterable[Mapping[str, Any]], task: str, wanted: Iterable[str])
         else:
             losses.append(row["nll"])
     total = math.nan if counts["not_finite"] else math.fsum(losses)
-    found = _classifier(counts, total) if task == CLASSIFY else _language(counts, total)
+    found = _classifier(counts, total) if task in TELL_CLASSES else _language(counts, total)
     return Measured({n: found[n] if math.isfinite(found[n]) else None for n in wanted}, counts)
 
 

@@ -32,6 +32,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.config = config
         words, width = FAMILIES["decoder"].shapes(config)["embed.weight"]
+        self.words = words
         self.embed, self.pos_embed = nn.Embedding(words, width), nn.Embedding(config["context"], width)
         self.layers = nn.ModuleList(_Layer(width, config["heads"]) for _ in range(config["num_layers"]))
         self.norm = nn.LayerNorm(width)
@@ -137,10 +138,21 @@ BUILDERS: Mapping[str, Callable[[Mapping[str, Any]], nn.Module]] = {"mlp": mlp, 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model of a family with its weights, once on each device."""
+    """A model of a family with its weights, once on each device; ``library``: what computes it and in which version,
+    "" for EMEP itself."""
 
     config: Mapping[str, Any]
     modules: tuple[nn.Module, ...]
+    library: str = ""
+
+    @property
+    def window(self) -> int:
+        """How many tokens of a text a language model reads at a time to rate it."""
+        return int(self.config.get("window", self.config["context"]))
+
+    def version(self, engine: str) -> str:
+        """The version of an engine that computes with it."""
+        return f"{engine} with {self.library}" if self.library else engine
 
 
 def load(source: Model, config: Mapping[str, Any], devices: Sequence[torch.device]) -> Loaded:

@@ -1,13 +1,14 @@
 """What a model is judged by: the samples of a data set's one file, read and checked whole before the first is computed.
 
 Formats: JSON lines (one object a line), CSV with a header, safetensors. A classifier reads ``input`` (numbers) and
-``label``; in CSV every column but ``label`` is a number of the input, in their order. A language model reads ``text``.
+``label``; in CSV every column but ``label`` is a number of the input, in their order. A language model reads ``text``,
+and one that tells classes of texts apart ``text`` and ``label``.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,14 +24,14 @@ from workers.engines.data_files import (
     Faults,
     Line,
     at_least_one,
-    encoder,
     lines_of,
     numbers_right,
     size_checked,
     tokens_of,
 )
 from workers.engines.tensor_files import INPUTS, LABELS, open_tensors
-from workers.model_families import CLASSIFY
+from workers.engines.words import OwnWords, Words
+from workers.model_families import CLASSIFY, CLASSIFY_TEXTS
 from workers.said_back import shown
 
 FIELD = "params.dataset"
@@ -58,12 +59,30 @@ class Texts:
         return len(self.tokens)
 
 
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Samples of a model that tells classes of texts apart: the tokens of each text as far as it reads them, the
+    ``labels`` (samples), and the numbers of the texts that are ``cut``."""
+
+    tokens: tuple[torch.Tensor, ...]
+    labels: torch.Tensor
+    cut: frozenset[int]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+Samples = Rows | Texts | Labelled
+
+
 def read_samples(
-    path: Path, config: Mapping[str, Any], task: str, *, limit: int | None = None, label: str
-) -> Rows | Texts:  # fmt: skip
+    path: Path, config: Mapping[str, Any], task: str, *, limit: int | None = None, label: str,
+    words: Words | None = None,
+) -> Samples:  # fmt: skip
     """The samples of the file, the first ``limit`` of them; all of what is read is checked for a model of ``config``.
 
-    Refuses with everything that is wrong, each with its line. ``label`` names the file in messages.
+    Refuses with everything that is wrong, each with its line. ``label`` names the file in messages. ``words``: of
+    texts, by default those of ``config``.
     """
     faults = Faults(label, FIELD)
     size_checked(path, faults)
@@ -71,7 +90,10 @@ def read_samples(
         return _tensors(path, config, limit, faults)
     if task == CLASSIFY:
         return _rows(islice(lines_of(path, Columns((INPUT, LABEL)), faults), limit), config, faults)
-    return _texts(islice(lines_of(path, Columns((TEXT,)), faults), limit), config, faults)
+    words = words or OwnWords(config)
+    if task == CLASSIFY_TEXTS:
+        return _labelled(islice(lines_of(path, Columns((TEXT, LABEL)), faults), limit), config, words, faults)
+    return _texts(islice(lines_of(path, Columns((TEXT,)), faults), limit), words, faults)
 
 
 def _rows(lines: Iterable[Line], config: Mapping[str, Any], faults: Faults) -> Rows:
@@ -80,11 +102,8 @@ def _rows(lines: Iterable[Line], config: Mapping[str, Any], faults: Faults) -> R
     for line in lines:
         if line.values is None:
             continue
-        label, right = line.values[LABEL], numbers_right(line, features, faults)
-        if type(label) is not int or not 0 <= label < classes:
-            told = f"label must be a whole number from 0 to {classes - 1}, not {shown(label)}"
-            faults.add("label_out_of_range", line.place, told, line.number)
-        elif right:
+        label, right = _label_of(line, classes, faults), numbers_right(line, features, faults)
+        if label is not None and right:
             inputs.extend(line.values[INPUT])
             labels.append(label)
     at_least_one(len(labels), faults)
@@ -92,19 +111,59 @@ def _rows(lines: Iterable[Line], config: Mapping[str, Any], faults: Faults) -> R
     return Rows(made, torch.frombuffer(labels, dtype=torch.int64))
 
 
-def _texts(lines: Iterable[Line], config: Mapping[str, Any], faults: Faults) -> Texts:
-    encode = encoder(config)
+def _label_of(line: Line, classes: int, faults: Faults) -> int | None:
+    """The label of the line; None, and told, where it is none of so many classes."""
+    label = (line.values or {})[LABEL]
+    if type(label) is int and 0 <= label < classes:
+        return label
+    told = f"label must be a whole number from 0 to {classes - 1}, not {shown(label)}"
+    faults.add("label_out_of_range", line.place, told, line.number)
+    return None
+
+
+def _labelled(lines: Iterable[Line], config: Mapping[str, Any], words: Words, faults: Faults) -> Labelled:
+    tokens: list[torch.Tensor] = []
+    labels = array("q")
+    cut: set[int] = set()
+    for line in lines:
+        if line.values is None:
+            continue
+        label = _label_of(line, config["classes"], faults)
+        found = read_fitting(line, words, faults)
+        if label is not None and found is not None:
+            if found[1]:
+                cut.add(len(labels))
+            tokens.append(found[0])
+            labels.append(label)
+    at_least_one(len(labels), faults)
+    return Labelled(tuple(tokens), torch.frombuffer(labels, dtype=torch.int64), frozenset(cut))
+
+
+def read_fitting(line: Line, words: Words, faults: Faults) -> tuple[torch.Tensor, bool] | None:
+    """As many tokens of the line's text as the model reads, and whether it has more; None, and told, where the text is
+    none or has not one."""
+    cut: list[bool] = []
+
+    def encode(text: str) -> Sequence[int]:
+        found, more = words.fitting(text)
+        cut.append(more)
+        return found
+
+    numbers = tokens_of(line, encode, 1, "to tell it by", faults)
+    return None if numbers is None else (torch.tensor(numbers, dtype=torch.int32), cut[0])
+
+
+def _texts(lines: Iterable[Line], words: Words, faults: Faults) -> Texts:
     tokens: list[torch.Tensor] = []
     sizes: list[int] = []
     for line in lines:
         if line.values is None:
             continue
-        numbers = tokens_of(line, encode, 2, "one to begin with and one to foretell", faults)
+        numbers = tokens_of(line, words.encode, 2, "one to begin with and one to foretell", faults)
         if numbers is None:
             continue
-        text = line.values[TEXT]
         tokens.append(torch.tensor(numbers, dtype=torch.int32))
-        sizes.append(len(text.encode()) - (1 if "characters" not in config else len(text[0].encode())))
+        sizes.append(words.behind_the_first(line.values[TEXT]))
     at_least_one(len(tokens), faults)
     return Texts(tuple(tokens), tuple(sizes))
 

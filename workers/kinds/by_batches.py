@@ -38,6 +38,13 @@ class Speech:
         return f"{count} {self.unit}{'' if count == 1 else 's'}"
 
 
+def cut_in_words(speech: Speech, count: int, config: Mapping[str, Any]) -> str:
+    """That so many texts are longer than a model of this configuration reads."""
+    return (
+        f"of {speech.counted(count)} only the first {config['context']} tokens are read, with which the model is full"
+    )
+
+
 def refusing(context: JobContext, work: Callable[[JobContext], int]) -> int:
     """The exit code of ``work``; what an engine refuses is told by an event and a line on stderr."""
     try:

@@ -12,9 +12,9 @@ from workers.engines.durable import write_file
 from workers.engines.evaluating import ENGINE_VERSION, Evaluation
 from workers.engines.measuring import Measured, measure
 from workers.engines.results import Results
-from workers.engines.samples import Rows, Texts, read_samples
+from workers.engines.samples import Labelled, Samples, read_samples
 from workers.evaluate_params import chosen_metrics
-from workers.kinds.by_batches import Speech, begun, digest, lineage, made, refusing
+from workers.kinds.by_batches import Speech, begun, cut_in_words, digest, lineage, made, refusing
 from workers.kinds.context import DONE, JobContext
 from workers.kinds.opening import DataFile, Subject, open_subject
 
@@ -32,25 +32,35 @@ def _run(context: JobContext) -> int:
     devices = begun(context)
     subject = open_subject(context, devices, samples_of)
     metrics = chosen_metrics(subject.params, subject.family.task)
-    told = lineage(context, {**subject.params, "metrics": metrics}, subject.config, ENGINE_VERSION, devices[0])
+    told = lineage(
+        context,
+        {**subject.params, "metrics": metrics},
+        subject.config,
+        subject.model.version(ENGINE_VERSION),
+        devices[0],
+    )
     evaluation = Evaluation(subject.model, subject.samples, subject.params["batch_size"])
     results = Results(context.checkpoint_dir, digest(told))
     context.log(
         f"plan: {SPEECH.counted(evaluation.count)}, {evaluation.batch_size} at a time, architecture"
         f" {subject.family.name}, metrics {', '.join(metrics)}"
     )
+    if isinstance(subject.samples, Labelled) and subject.samples.cut:
+        context.log(f"plan: {cut_in_words(SPEECH, len(subject.samples.cut), subject.config)}")
     if not made(context, evaluation, results, SPEECH):
         return context.checkpoint_exit_code
     return _store(context, subject, metrics, results, told)
 
 
-def samples_of(file: DataFile, params: Mapping[str, Any]) -> Rows | Texts:
+def samples_of(file: DataFile, params: Mapping[str, Any]) -> Samples:
     """The samples that an evaluation reads of the file; refuses with everything that is wrong with them."""
-    return read_samples(file.path, file.config, file.family.task, limit=file.limit, label=file.label)
+    return read_samples(
+        file.path, file.config, file.family.task, limit=file.limit, label=file.label, words=file.words
+    )  # fmt: skip
 
 
 def _store(
-    context: JobContext, subject: Subject[Rows | Texts], metrics: list[str], results: Results, told: Mapping[str, Any]
+    context: JobContext, subject: Subject[Samples], metrics: list[str], results: Results, told: Mapping[str, Any]
 ) -> int:
     destination = context.output_dir / OUTPUT
     shutil.rmtree(destination, ignore_errors=True)  # what an attempt left that was killed while it published
@@ -60,7 +70,7 @@ def _store(
         **asdict(found),
         "architecture": subject.family.name,
         "batch_size": subject.params["batch_size"],
-        "engine_version": ENGINE_VERSION,
+        "engine_version": subject.model.version(ENGINE_VERSION),
     }
     write_file(destination / METRICS, json.dumps(document, indent=2, sort_keys=True).encode() + b"\n")
     _tell(context, found)

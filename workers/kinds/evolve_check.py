@@ -12,7 +12,7 @@ from workers.catalog import check_params
 from workers.engines.candidates import Judge
 from workers.engines.merging import Candidate, MergeEngine
 from workers.engines.refusals import EngineRefusal, Problem
-from workers.engines.samples import Rows, Texts
+from workers.engines.samples import Samples
 from workers.engines.tensors import TensorSet
 from workers.evaluate_params import chosen_metrics, metric_faults
 from workers.evolve_params import (
@@ -23,6 +23,7 @@ from workers.evolve_params import (
     evaluation_field,
     evaluation_params,
     merge_field,
+    not_searched,
     plan_of,
     same_data,
 )
@@ -140,11 +141,13 @@ class _Opening:
         family, config, errors = family_of(asked, config_of(carrier.directory), carrier.title)
         if family is not None and not errors:
             tensors = table_of(made.first.outputs)
-            errors = [*metric_faults(family, asked), *tensor_faults(family, config, carrier.title, tensors)]
+            errors = not_searched(family) or [
+                *metric_faults(family, asked), *tensor_faults(family, config, carrier.title, tensors)
+            ]  # fmt: skip
         self._tell(problems_of(errors), evaluation_field)
         return (None, {}) if errors else (family, config)
 
-    def _samples(self, name: str, family: Family | None, config: Mapping[str, Any]) -> Rows | Texts | None:
+    def _samples(self, name: str, family: Family | None, config: Mapping[str, Any]) -> Samples | None:
         test = name == TEST
         if family is None or self._wrong & {"objective", "test"}:
             return None

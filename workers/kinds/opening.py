@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +13,12 @@ import torch
 
 from workers.catalog import KINDS, check_params
 from workers.engines.dtypes import TensorSpec
+from workers.engines.huggingface import Theirs, open_theirs
 from workers.engines.models import Loaded, load
 from workers.engines.refusals import EngineRefusal, Problem
 from workers.engines.sources import open_model
+from workers.engines.words import Words
+from workers.huggingface_families import file_faults
 from workers.kinds.context import JobContext, JobInput
 from workers.model_families import Family
 from workers.param_errors import ParamError
@@ -38,7 +42,8 @@ class Subject(Generic[S]):
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """The file of the data set that is read: where it lies, what messages call it, and the ``field`` of the job that
-    names the data set; the first ``limit`` rows of it, for a model of this family and configuration."""
+    names the data set; the first ``limit`` rows of it, for a model of this family and configuration. ``words``: those
+    of the model where it has a tokenizer of its own."""
 
     path: Path
     label: str
@@ -46,6 +51,7 @@ class DataFile:
     limit: int | None
     family: Family
     config: Mapping[str, Any]
+    words: Words | None = None
 
 
 def open_subject(
@@ -75,10 +81,18 @@ class _Opening:
         if family is not None:
             fits = self._kind.fits(family, self._params) if self._kind.fits else []
             wrong = tensor_faults(family, config, model.title, table_of(source.specs.values()) if source else None)
+            wrong += file_faults(family, model.title, _files(model.directory))
             self._told([*fits, *wrong])
-            if source is not None and not wrong:
+            theirs = self._theirs(model, family, config) if family.library and not wrong else None
+            if theirs is not None:
+                config = theirs.config
+            if source is not None and not wrong and not family.library:
                 loaded = self._tried(lambda: load(source, config, devices))
+            elif source is not None and theirs is not None:
+                loaded = self._tried(lambda: theirs.load(devices))
             file = self._file(self._inputs[self._kind.data], family, config)
+            if file is not None and family.library:
+                file = dataclasses.replace(file, words=theirs.words) if theirs else None
             samples = self._tried(lambda: read(file, self._params)) if file is not None else None
         if self._problems or family is None or loaded is None or samples is None:
             raise EngineRefusal.of(self._problems)
@@ -90,6 +104,9 @@ class _Opening:
         family, config, errors = family_of(self._params, config_of(model.directory), model.title)
         self._told(errors)
         return (None, {}) if errors else (family, config)
+
+    def _theirs(self, model: JobInput, family: Family, config: Mapping[str, Any]) -> Theirs | None:
+        return self._tried(lambda: open_theirs(model.directory, model.title, family, config))
 
     def _file(self, data: JobInput, family: Family, config: Mapping[str, Any]) -> DataFile | None:
         file, errors = file_of(data, f"params.{self._kind.data}", self._params, family, config)
@@ -107,12 +124,15 @@ class _Opening:
             return None
 
 
+def _files(directory: Path) -> list[str]:
+    return [path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()]
+
+
 def file_of(
     data: JobInput, field: str, params: Mapping[str, Any], family: Family, config: Mapping[str, Any]
 ) -> tuple[DataFile | None, list[ParamError]]:
     """The file of the data set that ``params`` name, and what is wrong with that; ``field`` names the data set."""
-    files = [p.relative_to(data.directory).as_posix() for p in data.directory.rglob("*") if p.is_file()]
-    path, errors = data_file(files, params.get("file"), data.title, field)
+    path, errors = data_file(_files(data.directory), params.get("file"), data.title, field)
     if path is not None:
         errors += format_faults(path, family.task, data.title, field)
     limit = params.get("limit")

@@ -23,7 +23,7 @@ from workers.merge_mismatch import WORDS as ON_MISMATCH
 from workers.merge_params import MIN_SHARD_BYTES
 from workers.merge_settings import MAX_FILTER, MAX_FILTERS, MAX_POINTS
 from workers.merge_strategies import GRANULARITIES, MAX_MODELS, RESCALES, STRATEGIES
-from workers.model_families import FAMILIES, NAMES_IT
+from workers.model_families import FAMILIES, NAMES_IT, TASK_WORDS
 from workers.model_layers import MAX_PATTERN, NUMBER
 from workers.recipe_check import DTYPES, MAX_TEXT, TOP
 from workers.rows_params import BATCH, FORMATS, MAX_BATCH, MAX_FILE, MAX_SAMPLES
@@ -176,7 +176,7 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
         "metrics": {
             "type": "array", "items": {"type": "string", "enum": list(METRICS)}, "minItems": 1, "uniqueItems": True,
             "description": "What is told; without it all of the model's kind: " + "; ".join(
-                f"{', '.join(f.name for f in FAMILIES.values() if f.task == task)}: {', '.join(names)}"
+                f"of {TASK_WORDS[task]} {', '.join(names)}"
                 for task, names in OF_TASK.items()) + ".",
         },
         **_ROWS,

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from workers.catalog import check_params
 from workers.engines.data_files import MAX_BYTES
+from workers.engines.huggingface import WINDOW
 from workers.evaluate_params import KNOWN, METRICS
+from workers.huggingface_families import CAUSAL, CLASSIFIER, CONTEXT
 from workers.kinds.by_batches import SAVE_EVERY_S, SAVE_SHARE
 from workers.model_families import ACTIVATIONS, FAMILIES
 from workers.rows_params import BATCH, FORMATS
@@ -39,4 +41,6 @@ def test_all_parameters_architectures_and_metrics_are_there_and_no_others():
 def test_its_numbers_are_those_of_the_code():
     assert f"{BATCH} by default" in PAGE
     assert f"at most {MAX_BYTES // 10**6} MB" in PAGE
+    assert (PAGE.count(f"{WINDOW:,}"), WINDOW) == (2, CONTEXT)
+    assert [name for name in (*CAUSAL, *CLASSIFIER) if f"`{name}`" not in PAGE] == []
     assert (f"Every {SAVE_EVERY_S:.0f} s" in PAGE, "every twentieth" in PAGE, SAVE_SHARE) == (True, True, 1 / 20)

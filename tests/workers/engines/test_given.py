@@ -63,8 +63,8 @@ def test_the_digest_of_a_row_is_that_of_its_text_or_its_numbers(tmp_path: Path) 
 
 def test_tokens_become_text_again_and_what_is_no_utf8_is_marked(tmp_path: Path) -> None:
     path = json_lines(tmp_path / "a.jsonl", [{"text": "a"}])
-    assert given_of(path, DECODER).text([5, 0, 4]) == "öa "
-    assert given_of(path, BYTES).text([0xC3, 0xB6, 0xFF]) == "ö\N{REPLACEMENT CHARACTER}"
+    assert given_of(path, DECODER).text(0, [5, 0, 4]) == "öa "
+    assert given_of(path, BYTES).text(0, [0xC3, 0xB6, 0xFF]) == "ö\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize(
