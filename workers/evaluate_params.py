@@ -45,7 +45,10 @@ def chosen_metrics(clean: Mapping[str, Any], task: str) -> list[str]:
 
 def metric_faults(family: Family, clean: Mapping[str, Any]) -> list[ParamError]:
     """The metrics that were asked for and are those of another task."""
-    own = OF_TASK[family.task]
+    own = OF_TASK.get(family.task)
+    if own is None:
+        message = f"{TASK_WORDS[family.task]}, such as {family.name}, have no metric: run it over rows (kind infer)"
+        return [ParamError("params.model", "mismatch", message, list(OF_TASK))]
     foreign = [name for name in clean.get("metrics") or () if name not in own]
     if not foreign:
         return []

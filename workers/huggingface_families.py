@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from workers.model_families import CLASSIFY_TEXTS, FAMILIES, LANGUAGE, NAMES_IT, Family
+from workers.model_families import CLASSIFY_TEXTS, EMBED, FAMILIES, LANGUAGE, NAMES_IT, Family
 from workers.param_errors import ParamError
 from workers.said_back import shown
 from workers.tokenizer_files import has_tokenizer
@@ -20,6 +20,7 @@ NAMES_CLASS = "architectures"
 # What a class of the library is run as, by the end of its name.
 CAUSAL = ("ForCausalLM", "LMHeadModel")
 CLASSIFIER = ("ForSequenceClassification",)
+ENCODER = ("BertModel", "RobertaModel")
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 ADAPTER = "adapter_config.json"
 CUSTOM_CODE = "auto_map"
@@ -94,14 +95,16 @@ def code_faults(document: Any, file: str, model: str) -> list[ParamError]:
 def _task(config: Mapping[str, Any], clean: dict[str, Any]) -> tuple[str, list[ParamError]]:
     classes = config[NAMES_CLASS]
     name = classes[0] if isinstance(classes, list) and len(classes) == 1 else None
-    ends = f"{NAMES_CLASS} must be a list of one name that ends in {', '.join(CAUSAL)} or {CLASSIFIER[0]}"
+    ends = f"{NAMES_CLASS} must be a list of one name that ends in {', '.join((*CAUSAL, *CLASSIFIER, *ENCODER))}"
     if not isinstance(name, str):
         return "", [_wrong("unknown_architecture", f"{ends}, not {shown(classes)}: {_INSTEAD}")]
     clean["architecture"] = name
-    for task, known in ((LANGUAGE, CAUSAL), (CLASSIFY_TEXTS, CLASSIFIER)):
+    for task, known in ((LANGUAGE, CAUSAL), (CLASSIFY_TEXTS, CLASSIFIER), (EMBED, ENCODER)):
         if name.endswith(known):
             return task, []
-    return "", [_wrong("unknown_architecture", f"{ends}, not {shown(name)}: {_INSTEAD}", [*CAUSAL, *CLASSIFIER])]
+    return "", [
+        _wrong("unknown_architecture", f"{ends}, not {shown(name)}: {_INSTEAD}", [*CAUSAL, *CLASSIFIER, *ENCODER])
+    ]
 
 
 def _code_faults(config: Mapping[str, Any]) -> list[ParamError]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workers.model_families import LANGUAGE, TASK_WORDS, Family
+from workers.model_families import CLASSIFY, CLASSIFY_TEXTS, EMBED, LANGUAGE, TASK_WORDS, Family
 from workers.param_errors import ParamError, unknown
 from workers.rows_params import (
     MAX_SAMPLES,
@@ -28,6 +28,8 @@ NEW_TOKENS = 32
 MAX_NEW_TOKENS = 65_536
 MAX_TEMPERATURE = 100.0
 MAX_SEED = 2**63 - 1
+_CLASSES = "a label and its probabilities"
+_GIVE: Mapping[str, str] = {CLASSIFY: _CLASSES, CLASSIFY_TEXTS: _CLASSES, EMBED: "a vector"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,7 @@ def generation_faults(family: Family, clean: Mapping[str, Any]) -> list[ParamErr
     """The parameters of language models that were given for a model of another task."""
     if family.task == LANGUAGE:
         return []
-    why = (
-        f"of the architecture {family.name}: {TASK_WORDS[family.task]} give a label and its probabilities; leave it out"
-    )
+    why = f"of the architecture {family.name}: {TASK_WORDS[family.task]} give {_GIVE[family.task]}; leave it out"
     foreign = [name for name in OF_LANGUAGE if clean.get(name) is not None]
     return [ParamError(f"params.{name}", "mismatch", f"{name} can't be asked {why}") for name in foreign]
 

@@ -13,14 +13,15 @@ from typing import Any
 from workers.param_errors import ParamError, nearest
 from workers.said_back import shown
 
-CLASSIFY, LANGUAGE, CLASSIFY_TEXTS = "classify", "language", "classify_texts"
+CLASSIFY, LANGUAGE, CLASSIFY_TEXTS, EMBED = "classify", "language", "classify_texts", "embed"
 TASK_WORDS: Mapping[str, str] = {
     CLASSIFY: "models that tell classes apart",
     LANGUAGE: "language models",
     CLASSIFY_TEXTS: "models that tell classes of texts apart",
+    EMBED: "models that embed texts",
 }
 TELL_CLASSES = (CLASSIFY, CLASSIFY_TEXTS)
-READ_TEXTS = (LANGUAGE, CLASSIFY_TEXTS)
+READ_TEXTS = (LANGUAGE, CLASSIFY_TEXTS, EMBED)
 MAX_SIZE = 1_000_000
 MAX_LAYERS = 1_000
 MAX_CHARACTERS = 200_000

@@ -32,7 +32,7 @@ from workers.engines.refusals import Problem
 from workers.engines.samples import read_fitting
 from workers.engines.tensor_files import INPUTS, LABELS, open_tensors
 from workers.engines.words import OwnWords, Words
-from workers.model_families import CLASSIFY, CLASSIFY_TEXTS
+from workers.model_families import CLASSIFY, CLASSIFY_TEXTS, EMBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class Prompts:
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """Rows for a model that tells classes of texts apart: the tokens of each text as far as it reads them, and the
-    numbers of those that are ``cut``. Those in ``bad`` couldn't be read and have none."""
+    """Rows for a model that tells classes of texts apart or embeds them: the tokens of each text as far as it reads
+    them, and the numbers of those that are ``cut``. Those in ``bad`` couldn't be read and have none."""
 
     tokens: Sequence[torch.Tensor]
     bad: Mapping[int, Problem]
@@ -108,7 +108,7 @@ def read_given(
     if task == CLASSIFY:
         return _numbers(islice(lines_of(path, Columns((INPUT,), (LABEL,)), faults), limit), config, faults)
     words = words or OwnWords(config)
-    if task == CLASSIFY_TEXTS:
+    if task in (CLASSIFY_TEXTS, EMBED):
         return _passages(islice(lines_of(path, Columns((TEXT,), (LABEL,)), faults), limit), words, faults)
     return _prompts(islice(lines_of(path, Columns((TEXT,)), faults), limit), words, faults)
 

@@ -21,13 +21,14 @@ from torch import nn
 from workers.engines.models import Loaded
 from workers.engines.refusals import EngineRefusal, Problem
 from workers.huggingface_families import TRANSFORMERS, code_faults
-from workers.model_families import LANGUAGE, Family
+from workers.model_families import EMBED, LANGUAGE, Family
 from workers.said_back import shown
 
 EXTRA = "requirements/hf.txt"
 # A text is rated in windows of at most so many tokens, so that the logits of one fit into memory.
 WINDOW = 2048
 SHOWN = 5
+POOLING = "1_Pooling/config.json"  # where sentence-transformers says how a text becomes one vector
 FIELD = {"field": "params.model"}
 # How far apart two results are that differ by rounding alone, as a share of the largest.
 ROUNDING = 1e-4
@@ -120,10 +121,15 @@ class TextClassifier(nn.Module):
         self._alone = threading.Lock()
 
     def forward(self, texts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """The logits of each text."""
+        """What comes of each text."""
         if self._pad is None:
             return torch.cat([self._together([text], 0) for text in texts])
         return self._together(texts, self._pad)
+
+    def told(self, found: Any, mask: torch.Tensor) -> torch.Tensor:
+        """What the library found of texts whose tokens the ``mask`` (texts, length) says."""
+        logits: torch.Tensor = found.logits
+        return logits.double()
 
     def _together(self, texts: Sequence[torch.Tensor], pad: int) -> torch.Tensor:
         shape = (len(texts), max(map(len, texts)))
@@ -132,9 +138,20 @@ class TextClassifier(nn.Module):
             tokens[row, : len(text)] = text
             mask[row, : len(text)] = 1
         device = next(self.parameters()).device
+        mask = mask.to(device)
         with self._alone:
-            logits: torch.Tensor = self.model(input_ids=tokens.to(device), attention_mask=mask.to(device)).logits
-        return logits.double()
+            return self.told(self.model(input_ids=tokens.to(device), attention_mask=mask), mask)
+
+
+class TextEncoder(TextClassifier):
+    """Embeds texts: the tokens of several texts to vectors (texts, width) of length 1 in float64, each the mean over
+    the places of its tokens."""
+
+    def told(self, found: Any, mask: torch.Tensor) -> torch.Tensor:
+        """The mean over the tokens, divided by its length."""
+        seen = mask[:, :, None].double()
+        mean = (found.last_hidden_state.double() * seen).sum(1) / seen.sum(1)
+        return nn.functional.normalize(mean, dim=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +192,7 @@ class Theirs:
 
     def _wrapped(self, model: nn.Module) -> nn.Module:
         if self.family.task != LANGUAGE:
-            return TextClassifier(model).eval()
+            return (TextEncoder if self.family.task == EMBED else TextClassifier)(model).eval()
         made = CausalLM(model, self.config, self.vocabulary).eval()
         _looks_back(made, self.label)
         return made
@@ -193,6 +210,12 @@ def open_theirs(directory: Path, label: str, family: Family, config: Mapping[str
     library = _library(label, family)
     named = [p for p in directory.iterdir() if p.name.endswith("_config.json") and p.is_file()]
     faults = [fault for path in sorted(named) for fault in code_faults(_document(path), path.name, label)]
+    pooling = _document(directory / POOLING) if family.task == EMBED else None
+    if isinstance(pooling, dict) and not pooling.get("pooling_mode_mean_tokens", True):
+        message = (
+            f"{POOLING} of {label} asks for another vector than the mean over the tokens, which is all there is here"
+        )
+        raise EngineRefusal("unsupported_config", message, FIELD)
     if faults:
         raise EngineRefusal.of(Problem(each.code, each.message, FIELD) for each in faults)
     tokenizer = _tried(
@@ -235,8 +258,8 @@ def _library(label: str, family: Family) -> Any:
 
 
 def _loader(library: Any, family: Family) -> Any:
-    of_task = "AutoModelForCausalLM" if family.task == LANGUAGE else "AutoModelForSequenceClassification"
-    return getattr(library, of_task)
+    of_task = {LANGUAGE: "AutoModelForCausalLM", EMBED: "AutoModel"}
+    return getattr(library, of_task.get(family.task, "AutoModelForSequenceClassification"))
 
 
 def _empty(library: Any, directory: Path, family: Family) -> Any:

@@ -14,7 +14,7 @@ from workers.engines.choosing import likeliest
 from workers.engines.foretelling import device_of, losses
 from workers.engines.generating import Continued, go_on
 from workers.engines.given import Numbers, Passages, Prompts
-from workers.engines.huggingface import CausalLM
+from workers.engines.huggingface import CausalLM, TextEncoder
 from workers.engines.in_batches import Row
 from workers.engines.models import Decoder, Loaded
 from workers.infer_params import Generation
@@ -92,11 +92,21 @@ def _classified(rows: Sequence[int], logits: torch.Tensor) -> dict[int, dict[str
     }  # fmt: skip
 
 
+def _embedded(rows: Sequence[int], vectors: torch.Tensor) -> dict[int, dict[str, Any]]:
+    """Each row's vector; nothing where it holds what is no finite number."""
+    sound = vectors.isfinite().all(1).tolist()
+    return {
+        row: {"embedding": [rounded(each) for each in vector] if right else None}
+        for row, vector, right in zip(rows, vectors.tolist(), sound, strict=True)
+    }
+
+
 def _told_apart(given: Passages, first: int, last: int, module: nn.Module) -> dict[int, dict[str, Any]]:
     rows = [index for index in range(first, last) if index not in given.bad]
     if not rows:
         return {}
-    made = _classified(rows, module([given.tokens[index] for index in rows]).cpu())
+    found = module([given.tokens[index] for index in rows]).cpu()
+    made = _embedded(rows, found) if isinstance(module, TextEncoder) else _classified(rows, found)
     return {index: each | ({"cut": True} if index in given.cut else {}) for index, each in made.items()}
 
 

@@ -82,6 +82,16 @@ def classifier(directory: Path, kind: str = "bert", **changed: Any) -> Path:
     return _saved(made[kind], configs[kind](**common), directory)
 
 
+def encoder(directory: Path, kind: str = "bert", **changed: Any) -> Path:
+    """A model of this ``kind`` that embeds texts, in a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    words = tokenizer(directory, pairs=True)
+    of_kind = transformers.BertConfig if kind == "bert" else transformers.RobertaConfig
+    config = of_kind(**{**_SIZES, "vocab_size": words, "initializer_range": 0.5,
+                        "max_position_embeddings": CONTEXT, **changed})  # fmt: skip
+    return _saved(transformers.BertModel if kind == "bert" else transformers.RobertaModel, config, directory)
+
+
 def _saved(made: Any, config: Any, directory: Path) -> Path:
     torch.manual_seed(1)
     made(config).save_pretrained(directory)

@@ -17,7 +17,7 @@ import torch
 import transformers
 
 from tests.workers.engines.evaluations import json_lines
-from tests.workers.engines.huggingface import CONTEXT, classifier, labelled, language_model, said, texts
+from tests.workers.engines.huggingface import CONTEXT, classifier, encoder, labelled, language_model, said, texts
 from tests.workers.kinds.builders import PARENTS, Job, written
 from tests.workers.kinds.test_evaluate_job import measured, on_devices, refused, rows
 from tests.workers.kinds.test_infer_job import manifest
@@ -165,6 +165,45 @@ def test_an_inference_tells_the_class_of_each_text_and_how_likely_each_is(tmp_pa
     assert f"of {cut} row{'s' * (cut > 1)} only the first {CONTEXT} tokens are read" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("kind", ["bert", "roberta", "word pieces"])
+def test_a_text_is_embedded_as_the_mean_of_what_the_library_makes_of_its_tokens(kind: str, tmp_path: Path) -> None:
+    source = encoder(tmp_path / "inputs" / "model", "roberta" if kind == "roberta" else "bert")
+    if kind == "word pieces":  # as the first BERTs have them, without a tokenizer.json
+        (source / "tokenizer.json").unlink()
+        (source / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "do_lower_case": true}')
+        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "river", "bridge", "a", "the", "word", "##s"]
+        (source / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    job = inference(tmp_path, labelled(10))
+    assert job.run() == 0
+    model, words = loaded(source, transformers.AutoModel)
+    most = CONTEXT - 2 if kind == "roberta" else CONTEXT
+    assert (kind != "word pieces") or words("hello rivers")["input_ids"] == [2, 5, 6, 11, 3]
+    with torch.no_grad():
+        for row, given in zip(lines(job), texts(10), strict=True):
+            tokens = words(given["text"], truncation=True, max_length=most)["input_ids"]
+            mean = model(input_ids=torch.tensor([tokens])).last_hidden_state[0].double().mean(0)
+            assert row["embedding"] == pytest.approx((mean / mean.norm()).tolist(), abs=1e-5)
+            assert math.fsum(x * x for x in row["embedding"]) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_model_that_embeds_has_no_metrics_and_another_pooling_is_refused(tmp_path: Path, capsys) -> None:
+    source = encoder(tmp_path / "inputs" / "model")
+    _, event, _ = refused(evaluation(tmp_path, texts(3)), capsys)
+    assert (event["code"], "such as BertModel, have no metric: run it over rows" in event["message"]) == (
+        "mismatch",
+        True,
+    )
+    (source / "1_Pooling").mkdir()
+    (source / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": false}')
+    _, event, _ = refused(inference(tmp_path, texts(3)), capsys)
+    assert (event["code"], "asks for another vector than the mean" in event["message"]) == ("unsupported_config", True)
+    (source / "1_Pooling" / "config.json").unlink()
+    _, event, _ = refused(inference(tmp_path, texts(3), seed=3), capsys)
+    assert event["message"].endswith(
+        "of the architecture BertModel: models that embed texts give a vector; leave it out"
+    )
+
+
 def test_a_csv_has_columns_text_and_label(tmp_path: Path) -> None:
     classifier(tmp_path / "inputs" / "model")
     job = evaluation(tmp_path, labelled(3))
@@ -182,13 +221,16 @@ def made_of(directory: Path, which: str) -> Job:
     if which == "classes":
         classifier(directory / "inputs" / "model")
         return evaluation(directory, labelled(22))
+    if which == "vectors":
+        encoder(directory / "inputs" / "model")
+        return inference(directory, texts(22))
     language_model(directory / "inputs" / "model")
     if which == "perplexity":
         return evaluation(directory, texts(22))
     return inference(directory, texts(22), max_new_tokens=7, temperature=0.9, seed=5, logprobs=True)
 
 
-@pytest.mark.parametrize("which", ["classes", "perplexity", "generation"])
+@pytest.mark.parametrize("which", ["classes", "vectors", "perplexity", "generation"])
 def test_stopped_after_every_batch_and_on_several_devices_it_leaves_the_same_bytes(which, tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -271,7 +313,7 @@ def test_a_model_that_a_device_has_no_room_for_says_how_much_it_takes(tmp_path: 
         (lambda at: said(at, rope_parameters={"rope_type": "dynamic", "factor": 2.0}), "unsupported_config",
          "rope_parameters is dynamic"),
         (lambda at: said(at, architectures=["LlamaModel"]), "unknown_architecture",
-         "ends in ForCausalLM, LMHeadModel or ForSequenceClass"),
+         "ends in ForCausalLM, LMHeadModel, ForSequenceClass"),
         (lambda at: said(at, architectures=[]), "unknown_architecture", "must be a list of one name"),
         (lambda at: said(at, model_type=None), "required", "model_type must name the library's type of model"),
         (lambda at: said(at, model_type="lama"), "unreadable_model", "model can't be built as LlamaForCausalLM"),
