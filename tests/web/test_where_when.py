@@ -165,8 +165,9 @@ def test_a_rule_that_is_refused_is_told_with_its_line(lab, field, lines, told):
         (
             {"allow_span": "on", "max_wait_for_level": "9m", "nvlink_required": ""},
             "allow_span",
-            "which How long to hold out for it contradicts",
+            "Spread over nodes lets the GPUs lie on several nodes, and a job of this kind lies on one node; leave it",
         ),
+        ({"max_wait_for_level": "9m", "nvlink_required": ""}, "max_wait_for_level", "How long to hold out for it "),
         ({"apart": "a/b"}, "apart", "The group of Keep away from "),
     ],
 )
