@@ -148,11 +148,12 @@ def rounds() -> list[list[list[Part]]]:
     """
     skip = [f"--ignore={d}" for d in (*SEPARATE, *RULES, *PROGRAMS)]
     by_group = ["--dist", "loadgroup"]
-    first_day, kills, preemption, gang = (
+    first_day, kills, killed_merges, preemption, gang = (
         Part(f"journey: {name}", [pytest(f"tests/journeys/test_{file}.py")])
         for name, file in (
             ("the first day", "first_day"),
             ("kills", "kills"),
+            ("killed merges", "killed_merges"),
             ("preemption", "preemption"),
             ("several nodes", "gang"),
         )
@@ -177,14 +178,15 @@ def rounds() -> list[list[list[Part]]]:
         ],
         [
             [Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", *by_group)], gives_way=True)],
-            [faults, Part("programs", [pytest(*PROGRAMS)])],
+            [Part("programs", [pytest(*PROGRAMS)])],
+            [kills],
         ],
         [
             # The server is thrown away with its databases: nothing to tear down.
             [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, "-n", "2", *by_group, "--reuse-db")],
                   ("postgresql",), gives_way=True)],
-            [first_day, preemption, gang],
-            [kills, Part("browser", [pytest("tests/browser")], ("chromium",))],
+            [first_day, gang, killed_merges, Part("browser", [pytest("tests/browser")], ("chromium",))],
+            [faults, preemption],
         ],
     ]  # fmt: skip
 
