@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from tests.workers.engines.builders import header_bytes
 from tests.workers.engines.evaluations import DECODER, MLP, family_model, json_lines, labelled, random_weights
 from tests.workers.kinds.builders import PARENTS, Job, evaluate_job
+from tests.workers.kinds.disturbed import several_devices_leave_the_same, stopped_after_every_batch_leaves_the_same
 from tests.workers.kinds.test_merge_job import asked_after
 from workers.engines.evaluating import Evaluation
 from workers.kinds import by_batches, context
@@ -24,11 +25,6 @@ from workers.protocol import MAX_EVENT_LINE
 
 BOTH = pytest.mark.parametrize("config", [MLP, DECODER], ids=["mlp", "decoder"])
 CPU = torch.device("cpu")
-
-
-def on_devices(monkeypatch, count: int) -> None:
-    """The job has so many devices; the CPU stands in for each."""
-    monkeypatch.setattr(by_batches, "prepare_devices", lambda gpus: ([CPU] * count, f"computing on {count} devices"))
 
 
 def measured(job: Job) -> dict[str, Any]:
@@ -154,31 +150,16 @@ def test_the_log_tells_what_is_done_in_its_order(tmp_path: Path, capsys) -> None
 
 @BOTH
 def test_stopped_after_every_batch_it_leaves_the_bytes_of_an_undisturbed_run(config, tmp_path, monkeypatch) -> None:
-    devices = itertools.cycle([1, 2, 4])
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    undisturbed = evaluate_job(tmp_path / "b", config=config, count=43)
-    assert undisturbed.run() == 0
-    job = evaluate_job(tmp_path / "a", config=config, count=43)
-    codes = []
-    while not codes or codes[-1] == 85:
-        on_devices(monkeypatch, next(devices))
-        codes.append(job.run(asked_after(1)))
-        job = job.next_attempt() if codes[-1] == 85 else job
-    assert (len(codes) > 3, codes[-1], job.made) == (True, 0, undisturbed.made)
+    stopped_after_every_batch_leaves_the_same(
+        lambda at: evaluate_job(at, config=config, count=43), tmp_path, monkeypatch
+    )
 
 
 @BOTH
 @pytest.mark.parametrize("devices", [2, 4])
 def test_on_several_devices_it_leaves_the_bytes_of_one(config, devices, tmp_path, monkeypatch) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    one = evaluate_job(tmp_path / "a", config=config, count=43)
-    one.run()
-    on_devices(monkeypatch, devices)
-    several = evaluate_job(tmp_path / "b", config=config, count=43)
-    assert several.run() == 0
-    assert several.made == one.made
+    made = partial(evaluate_job, config=config, count=43)
+    several_devices_leave_the_same(made, tmp_path, devices, monkeypatch)
 
 
 def test_another_batch_size_changes_no_row_and_no_metric(tmp_path: Path) -> None:

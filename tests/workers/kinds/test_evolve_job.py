@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from tests.workers.engines.builders import model
 from tests.workers.engines.evaluations import DECODER, MLP, family_model, json_lines, texts
 from tests.workers.kinds.builders import PARENTS, SAMPLES, Job, evolve_job, written
-from tests.workers.kinds.test_evaluate_job import on_devices
+from tests.workers.kinds.disturbed import on_devices
 from tests.workers.kinds.test_merge_job import asked_after
 from workers.catalog import check_params
 from workers.engines.candidates import Judge

@@ -19,7 +19,8 @@ import transformers
 from tests.workers.engines.evaluations import json_lines
 from tests.workers.engines.huggingface import CONTEXT, classifier, encoder, labelled, language_model, said, texts
 from tests.workers.kinds.builders import PARENTS, Job, written
-from tests.workers.kinds.test_evaluate_job import measured, on_devices, refused, rows
+from tests.workers.kinds.disturbed import on_devices
+from tests.workers.kinds.test_evaluate_job import measured, refused, rows
 from tests.workers.kinds.test_infer_job import manifest
 from tests.workers.kinds.test_infer_job import rows as lines
 from tests.workers.kinds.test_merge_job import asked_after

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import torch
 from tests.workers.engines.builders import sha256
 from tests.workers.engines.evaluations import DECODER, MLP, family_model, json_lines, labelled
 from tests.workers.kinds.builders import PARENTS, Job, infer_job
-from tests.workers.kinds.test_evaluate_job import on_devices, refused
+from tests.workers.kinds.disturbed import several_devices_leave_the_same, stopped_after_every_batch_leaves_the_same
+from tests.workers.kinds.test_evaluate_job import refused
 from tests.workers.kinds.test_merge_job import asked_after
 from workers.engines.inferring import Inference
 from workers.kinds import by_batches, context, infer
@@ -114,31 +115,13 @@ def test_the_log_tells_what_is_done_in_its_order(tmp_path: Path, capsys) -> None
 
 @BOTH
 def test_stopped_after_every_batch_it_leaves_the_bytes_of_an_undisturbed_run(config, tmp_path, monkeypatch) -> None:
-    devices = itertools.cycle([1, 2, 4])
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    undisturbed = infer_job(tmp_path / "b", config=config, count=43)
-    assert undisturbed.run() == 0
-    job = infer_job(tmp_path / "a", config=config, count=43)
-    codes = []
-    while not codes or codes[-1] == 85:
-        on_devices(monkeypatch, next(devices))
-        codes.append(job.run(asked_after(1)))
-        job = job.next_attempt() if codes[-1] == 85 else job
-    assert (len(codes) > 3, codes[-1], job.made) == (True, 0, undisturbed.made)
+    stopped_after_every_batch_leaves_the_same(partial(infer_job, config=config, count=43), tmp_path, monkeypatch)
 
 
 @BOTH
 @pytest.mark.parametrize("devices", [2, 4])
 def test_on_several_devices_it_leaves_the_bytes_of_one(config, devices, tmp_path, monkeypatch) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    one = infer_job(tmp_path / "a", config=config, count=43)
-    one.run()
-    on_devices(monkeypatch, devices)
-    several = infer_job(tmp_path / "b", config=config, count=43)
-    assert several.run() == 0
-    assert several.made == one.made
+    several_devices_leave_the_same(partial(infer_job, config=config, count=43), tmp_path, devices, monkeypatch)
 
 
 @BOTH

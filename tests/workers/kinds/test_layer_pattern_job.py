@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from tests.workers.engines.builders import bits, candidate, model, sha256
-from tests.workers.engines.dying import run_and_die
+from tests.workers.engines.builders import bits, candidate, model
 from tests.workers.kinds.builders import PARENTS, Job, merge_job
-from tests.workers.kinds.test_merge_job import asked_after
+from tests.workers.kinds.disturbed import codes_of_merge_stopped_after_each_tensor_and_killed_at_each_step
 from tests.workers.kinds.test_recipe_job import meta
 
 SLICES = {
@@ -81,22 +80,5 @@ def test_it_is_refused_together_with_a_tokenizer_that_is_not_there(tmp_path: Pat
 
 
 def test_preempted_or_killed_after_any_tensor_it_writes_the_same_bytes(tmp_path: Path) -> None:
-    undisturbed = by_recipe(tmp_path / "undisturbed")
-    undisturbed.run()
-    expected = sha256(undisturbed.merged / "model.safetensors")
-    job = by_recipe(tmp_path / "preempted")
-    codes = [job.run(asked_after(1))]
-    while codes[-1] == 85:
-        job = job.next_attempt()
-        codes.append(job.run(asked_after(1)))
-    assert (codes, sha256(job.merged / "model.safetensors")) == ([85] * 4 + [0], expected)
-    step, died = 0, True
-    while died:
-        step += 1
-        job = by_recipe(tmp_path / f"{step}")
-        died = run_and_die(job.run, step)
-        if died:
-            job = job.next_attempt()
-            assert job.run() == 0
-        assert sha256(job.merged / "model.safetensors") == expected
-    assert step > 10
+    codes = codes_of_merge_stopped_after_each_tensor_and_killed_at_each_step(by_recipe, tmp_path)
+    assert codes == [85] * 4 + [0]

@@ -11,10 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.workers.engines.builders import bits, candidate, model, sha256
-from tests.workers.engines.dying import run_and_die
+from tests.workers.engines.builders import bits, candidate, model
 from tests.workers.kinds.builders import BASE, PARENTS, Job, merge_job
-from tests.workers.kinds.test_merge_job import asked_after
+from tests.workers.kinds.disturbed import codes_of_merge_stopped_after_each_tensor_and_killed_at_each_step
 from tests.workers.kinds.test_recipe_job import meta
 
 EMBED, HEAD, NORM = "model.embed_tokens.weight", "lm_head.weight", "norm.weight"
@@ -142,25 +141,8 @@ def test_tied_heads_stay_tied(tmp_path: Path) -> None:
 
 
 def test_preempted_or_killed_after_any_tensor_it_writes_the_same_bytes(tmp_path: Path) -> None:
-    undisturbed = of_rows(tmp_path / "undisturbed")
-    undisturbed.run()
-    expected = sha256(undisturbed.merged / "model.safetensors")
-    job = of_rows(tmp_path / "preempted")
-    codes = [job.run(asked_after(1))]
-    while codes[-1] == 85:
-        job = job.next_attempt()
-        codes.append(job.run(asked_after(1)))
-    assert (codes[0], codes[-1], sha256(job.merged / "model.safetensors")) == (85, 0, expected)
-    step, died = 0, True
-    while died:
-        step += 1
-        job = of_rows(tmp_path / f"{step}")
-        died = run_and_die(job.run, step)
-        if died:
-            job = job.next_attempt()
-            assert job.run() == 0
-        assert sha256(job.merged / "model.safetensors") == expected
-    assert step > 10
+    codes = codes_of_merge_stopped_after_each_tensor_and_killed_at_each_step(of_rows, tmp_path)
+    assert (codes[0], codes[-1]) == (85, 0)
 
 
 def test_the_log_tells_what_is_left_out_and_which_layers_as_a_whole(tmp_path: Path, capsys) -> None:
