@@ -137,6 +137,13 @@ def tensors(seed_: int = 0, shapes: Mapping[str, tuple[int, ...]] | None = None)
     )
 
 
+def _agreed(answer: Any) -> dict[str, Any]:
+    """The answer, which is no refusal; fails loudly with it otherwise."""
+    if not isinstance(answer, dict):
+        raise TypeError(str(answer))
+    return answer
+
+
 def artifact(
     actor: Actor,
     name: str,
@@ -149,11 +156,11 @@ def artifact(
     """An uploaded, committed artifact; returns its id."""
     owner = artifacts.Owner(actor=actor)
     entries = [{"path": p, "size": len(b), "sha256": hashlib.sha256(b).hexdigest()} for p, b in files.items()]
-    opened = artifacts.begin(owner, {"project": project, "name": name, "kind": kind, "files": entries}, now)
+    opened = _agreed(artifacts.begin(owner, {"project": project, "name": name, "kind": kind, "files": entries}, now))
     for path, content in files.items():
         if opened["have"].get(path) != len(content):
             artifacts.put(owner, opened["upload"], path, 0, iter([content]))
-    return artifacts.commit(owner, opened["upload"], {}, now)["artifact"]
+    return str(_agreed(artifacts.commit(owner, opened["upload"], {}, now))["artifact"])
 
 
 def model(
@@ -288,7 +295,7 @@ def running(actor: Actor, models: Iterable[str], *, now: datetime = NOON, node: 
     ticked(now)
     granted = str(Attempt.objects.get(job_id=job, ended_at__isnull=True).pk)
     wanted = next(each for each in beat(node, now=now)["desired"] if each["attempt"] == granted)
-    launch = pool.claim(node, wanted["attempt"], wanted["epoch"], now)
+    launch = _agreed(pool.claim(node, wanted["attempt"], wanted["epoch"], now))
     beat(node, now=now, reports=[{"type": "started", "attempt": wanted["attempt"], "epoch": wanted["epoch"], "pid": 1}])
     return Running(job, wanted["attempt"], wanted["epoch"], node, launch["gpus"])
 
@@ -334,9 +341,9 @@ def output(
     path = "model.safetensors" if kind == "model" else "experiment.json"
     sha = hashlib.sha256(content).hexdigest()
     files = [{"path": path, "size": len(content), "sha256": sha}]
-    opened = artifacts.begin(owner, {"name": name, "kind": kind, "files": files, "meta": meta or {}}, now)
+    opened = _agreed(artifacts.begin(owner, {"name": name, "kind": kind, "files": files, "meta": meta or {}}, now))
     artifacts.put(owner, opened["upload"], path, 0, iter([content]))
-    return artifacts.commit(owner, opened["upload"], {"sha256": {path: sha}}, now)["artifact"]
+    return str(_agreed(artifacts.commit(owner, opened["upload"], {"sha256": {path: sha}}, now))["artifact"])
 
 
 def finished(run: Running, outcome: str = "SUCCEEDED", *, now: datetime = NOON, **kw: Any) -> Any:

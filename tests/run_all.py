@@ -38,6 +38,7 @@ DATABASE_TESTS = [
             "gangs",
             "kept",
             "life_of_a_job",
+            "lock_order",
             "logs",
             "outages",
             "refused_starts",

@@ -13,7 +13,8 @@ from django.conf import settings
 from scheduling.core.gpu_checks import tidy
 from scheduling.services import notify
 from scheduling.store import load
-from scheduling.store.commit import gpus
+from scheduling.store.commit import ended_on, gpus
+from scheduling.store.commit.locks import lock_live
 from scheduling.store.queries.access import Actor
 
 # A failing device should not be asked for long; what it can't save within this time is lost with it.
@@ -47,18 +48,24 @@ class Ground:
     words: str = ""
 
 
+def hold(node: str, message: Mapping[str, Any]) -> None:
+    """Call it before the job of an attempt is locked that ends so: what is known of its GPUs may change with it."""
+    if message.get("gpus_clean") is False:
+        lock_live([node])
+
+
 def ground(attempt: UUID, node: str, message: Mapping[str, Any], now: datetime) -> Ground:
     """The attempt's failing GPUs, for its end; GPUs that a process still uses are out of service from now on."""
-    found = gpus.failing(attempt)  # before: what its process left behind is no fault of a GPU
+    found = ended_on.failing(attempt)  # before: what its process left behind is no fault of a GPU
     if message.get("gpus_clean") is False:
         detail = str(message.get("detail") or UNFREE)[:150].replace("\x00", "")
-        gpus.unclean(attempt, node, detail, held=message.get("gpus_held") is True, now=now)
+        ended_on.unclean(attempt, node, detail, held=message.get("gpus_held") is True, now=now)
     return Ground(tuple(uuid for uuid, _ in found), "; ".join(words for _, words in found))
 
 
 def failed(attempt: UUID, now: datetime) -> None:
-    """GPUs on which jobs of different people fail like this one are doubted."""
-    gpus.blame(attempt, now=now)
+    """GPUs on which jobs of different people fail like this one are doubted; its end is committed."""
+    ended_on.blame(attempt, now=now)
 
 
 def operate(uuid: str, verb: str, actor: Actor, now: datetime) -> tuple[bool, str] | None:

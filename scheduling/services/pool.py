@@ -173,20 +173,26 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
         epoch = whole(message.get("epoch"))
     except (TypeError, ValueError):
         return {**answer, "ok": False, "code": "bad_report", "message": "epoch must be a whole number"}
-    part = None
+    part, outcome = None, ""
     if kind == "finished" and key and message.get("detail") == "inputs" and parts.live_part(key, epoch, node):
         _look_at_its_checkpoint(key, now)
     try:
         with transaction.atomic():
+            if kind == "finished":
+                health.hold(node, message)
             # Locked: what is taken from the attempt is written while it is live, or not at all.
             part = parts.live_part(key, epoch, node, lock=True) if key else None
-            if part is not None:
+            if part is not None and kind == "finished":
+                outcome = _finished(part.attempt.pk, epoch, node, message, now)
+            elif part is not None:
                 answer |= _taken(part, kind, message, now=now)
     except KeyError as missing:
         return {**answer, "ok": False, "code": "bad_report", "message": f"{kind}: {missing.args[0]} is missing"}
     except (TypeError, ValueError) as wrong:
         return {**answer, "ok": False, "code": "bad_report", "message": f"{kind}: {wrong}"[:300]}
     if part is not None:
+        if outcome == Outcome.FAILED:
+            health.failed(part.attempt.pk, now)
         return answer
     if kind == "finished" and key and dispatch.ended_same(key, epoch, node):
         return answer  # delivered twice: same answer, no second effect (D12)
@@ -195,7 +201,7 @@ def report(node: str, message: Mapping[str, Any], now: datetime) -> dict[str, An
 
 
 def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: datetime) -> dict[str, Any]:
-    """The report of a live attempt has had its effect; returns what its answer says beside ok.
+    """The report of a live attempt, other than of its end, has had its effect; returns what its answer says beside ok.
 
     What a job says of its progress and its metrics is taken from rank 0.
     """
@@ -227,9 +233,6 @@ def _taken(part: parts.Part, kind: str, message: Mapping[str, Any], *, now: date
         _on_the_timeline(part, kind, message, now)
     elif kind == "transfer":
         transfers.told(part, _moved(message), over=bool(message.get("over")), whole=_whole(message), now=now)
-    elif kind == "finished":
-        if _finished(attempt.pk, attempt.epoch, node, message, now) == Outcome.FAILED:
-            health.failed(attempt.pk, now)
     else:
         return {"ok": False, "code": "bad_report", "message": f"unknown report type {kind[:40]!r}"}
     return {}

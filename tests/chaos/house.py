@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ class House:
         """Bells that may be heard."""
         for node in self.nodes:
             if node.name in names and not (self.network.troubled and self.dice.random() < 0.3):
-                self.clock.after(0.05 + self.dice.random(), lambda node=node: node.feed(m.BellRang()))
+                self.clock.after(0.05 + self.dice.random(), partial(Node.feed, node, m.BellRang()))
 
     def open(self) -> None:
         """Nodes join, people come."""
@@ -93,7 +94,7 @@ class House:
             self.clock.after(3 * self.dice.random(), node.start_agent)
         for number in range(JOBS):
             wanted = wish(self.dice, number)
-            self.clock.after(0.7 * TROUBLE_S * self.dice.random(), lambda wanted=wanted: self.people.ask(wanted))
+            self.clock.after(0.7 * TROUBLE_S * self.dice.random(), partial(self.people.ask, wanted))
         for _ in range(3):
             self.clock.after(TROUBLE_S * self.dice.random(), self.people.change_their_mind)
 

@@ -79,7 +79,7 @@ class Node:
             elif on_disk.told_to_start:
                 one.phase = Phase.STARTING
             if on_disk.upload_until is not None and on_disk.upload_until[1] == self.boot_id:
-                one.upload_until = on_disk.upload_until[0]
+                one.upload.until = on_disk.upload_until[0]
             one.events_offset = one.events_kept = on_disk.kept
             found.append(one)
         return found

@@ -27,7 +27,7 @@ def a_job_gives_way_to_one_and_before_it_ever_started(e: Evidence) -> Iterator[V
         named = first.data.get("replaces")
         if row is None or not (named or row.get("replaces")):
             continue
-        for fact in _wrong(e, row, first, gone.get(named), takers=takers[named]):
+        for fact in _wrong(e, row, first, gone.get(named or ""), takers=takers[named]):
             yield Violation("a job took a place that it may not have", str(first), fact, job, at=first.at)
     for job, event in gone.items():
         to = e.jobs.get(event.data["replaced_by"])
@@ -47,7 +47,7 @@ def _wrong(e: Evidence, row: Row, first: Event, gave_way: Event | None, *, taker
         yield f"{named} was not cancelled for it"
     if named in e.runs_of:
         yield f"{named} had been granted: {e.runs_of[named][0].granted}"
-    old = e.jobs.get(named)
+    old = e.jobs.get(named or "")
     if old is None or first.data.get("since") is None:
         return
     if since(first) != old["submitted_at"]:

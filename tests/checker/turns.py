@@ -30,7 +30,7 @@ def nobody_plainly_ahead_is_passed_over(e: Evidence) -> Iterator[Violation]:
     stays = [stay for row in e.jobs.values() if _has_no_wishes(row) for stay in _stays(e, row, left)]
     for run in e.runs.values():
         at, taker = run.granted.at, e.jobs.get(run.job)
-        if taker is None or run.job in kept_for or at - taker["submitted_at"] > AGED_S:
+        if at is None or taker is None or run.job in kept_for or at - taker["submitted_at"] > AGED_S:
             continue
         for stay in stays:
             if not stay.since <= at < stay.until:
@@ -38,7 +38,7 @@ def nobody_plainly_ahead_is_passed_over(e: Evidence) -> Iterator[Violation]:
             waiter = stay.job
             if (
                 _ahead(waiter, taker)
-                and stay.left_s <= left.get(run.attempt, taker["max_duration_s"])
+                and stay.left_s <= left.get(run.attempt, float(taker["max_duration_s"]))
                 and _fits(e, waiter, run.gpus)
             ):
                 fact = f"job {waiter['id']} ({waiter['level']}) could have started since {stay.since:.3f}"
@@ -66,8 +66,8 @@ def _stays(e: Evidence, job: Row, left: dict[str, float]) -> Iterator[_Stay]:
             since = step.at + (step.data.get("backoff_s") or 0.0) + 2 * e.house.cycle_s
             # While it waits nothing of its time is used up: its next attempt has what it had.
             attempt = following.attempt if following is not None else None
-            left_s = left.get(attempt or "", job["max_duration_s"])
-            yield _Stay(job, left_s, since, math.inf if following is None else following.at)
+            left_s = left.get(attempt or "", float(job["max_duration_s"]))
+            yield _Stay(job, left_s, since, math.inf if following is None else following.at or math.inf)
 
 
 def _has_no_wishes(row: Row) -> bool:

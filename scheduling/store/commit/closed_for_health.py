@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from scheduling.core.lifecycle import NodeState
 from scheduling.models import Node
@@ -21,24 +22,39 @@ class Broken:
     answered: bool
 
 
-def settle(node: int, left: Sequence[Broken], back: Sequence[str], *, new: bool, now: datetime) -> None:
-    """The node takes no new work while a GPU of it is ``left``, and says which; what runs on its others goes on.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the node's health makes of it: open or closed, with the columns that change, and why."""
+
+    target: NodeState
+    facts: dict[str, Any]
+    message: str
+
+
+def change(node: Node, left: Sequence[Broken], back: Sequence[str], *, new: bool) -> Change | None:
+    """The node takes no new work while a GPU of it is ``left``, and says which; what runs on its others goes on. None
+    when it already says so.
 
     ``new``: a fault has just come, which closes one that is READY. One that an operator has closed stays as it is, and
     so does one that an operator has opened. ``back`` tells of those that are left no more, in words.
     """
-    fresh = Node.objects.select_for_update().get(pk=node)
-    ours = fresh.state == NodeState.DRAINING and fresh.closed_by == HEALTH
-    if not ours and not (new and fresh.state == NodeState.READY):
-        return
+    ours = node.state == NodeState.DRAINING and node.closed_by == HEALTH
+    if not ours and not (new and node.state == NodeState.READY):
+        return None
     if not left:
         told = "; ".join(back) or "no GPU of it waits for a restart of its machine any more"
-        write(fresh, NodeState.READY, OPEN, now=now, actor=HEALTH, message=told[:200])
-        return
+        return Change(NodeState.READY, OPEN, told[:200])
     message = why_closed(left)
-    if fresh.why != message:
-        facts = {"closed": NodeState.DRAINING, "closed_by": HEALTH, "why": message, "drain_by": None}
-        write(fresh, NodeState.DRAINING, facts, now=now, actor=HEALTH, message=message)
+    if node.why == message:
+        return None
+    facts = {"closed": NodeState.DRAINING, "closed_by": HEALTH, "why": message, "drain_by": None}
+    return Change(NodeState.DRAINING, facts, message)
+
+
+def settle(node: Node, change: Change | None, *, now: datetime) -> None:
+    """The locked node is as its health makes it, if that is a change."""
+    if change is not None:
+        write(node, change.target, change.facts, now=now, actor=HEALTH, message=change.message)
 
 
 def why_closed(left: Sequence[Broken]) -> str:

@@ -18,6 +18,7 @@ from scheduling.core.policy import Policy
 from scheduling.models import Attempt, Node, SchedulerState
 from scheduling.store import journal
 from scheduling.store.commit.leaving import Leave, leave
+from scheduling.store.commit.locks import lock_node
 from scheduling.store.fixed import FixedValues
 from scheduling.store.node_names import named
 
@@ -50,7 +51,9 @@ def operate(
     The newest word counts: a node that is DRAINING and is drained again has the deadline of the second time, or none.
     With ``anew`` a message that differs counts as well.
     """
-    node = Node.objects.select_for_update().get(name=name)
+    node = lock_node(name)
+    if node is None:
+        raise Node.DoesNotExist(name)
     state = NodeState(node.state)
     wanted = CLOSED.get(event)
     target = advance_node(state, event)

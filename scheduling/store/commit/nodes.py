@@ -17,7 +17,8 @@ from scheduling.models import AttemptNode, Event, Node, NodeLive
 from scheduling.store import journal
 from scheduling.store.commit import drains
 from scheduling.store.commit.attempts import End
-from scheduling.store.commit.gpus import described
+from scheduling.store.commit.gpus import described, owners
+from scheduling.store.commit.locks import lock_live, lock_node
 from scheduling.store.commit.parts import end_part, live_parts
 from scheduling.store.node_names import named
 
@@ -43,9 +44,10 @@ def register(
     are known by UUID: one that is not described any more is out of service until it is again and has passed its test.
     A GPU that another node owns moves to the node that reports it. A node that was closed stays so.
     """
-    node = Node.objects.select_for_update().filter(name=name).first()
+    node = lock_node(name)
     if node is None:
         return None
+    lock_live({name, *owners([g["uuid"] for g in description["gpus"]])})
     rebooted = node.boot_id != description["boot_id"]
     newest = NodeLive.objects.filter(node=node).values_list("seq", flat=True).first() or 0
     if not rebooted and 0 < description["seq"] <= newest:
@@ -129,7 +131,7 @@ def _tell_of_those_that_ran_on(node: Node, run: Mapping[str, int], now: datetime
 @transaction.atomic
 def lose(name: str, *, now: datetime, actor: str) -> bool:
     """The node is LOST: none of its GPUs is given out until it registers again."""
-    node = Node.objects.select_for_update().filter(name=name).first()
+    node = lock_node(name)
     target = advance_node(NodeState(node.state), NodeEvent.LOSE) if node else None
     if node is None or target is None:
         return False
