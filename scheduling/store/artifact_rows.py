@@ -10,10 +10,11 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Max
 
-from scheduling.models import Artifact, Attempt, AttemptNode, Node, Project, ProjectBlob, Upload
+from scheduling.models import Artifact, AttemptNode, Node, Project, ProjectBlob, Upload
 from scheduling.store import journal
 from scheduling.store.commit import deleting
 from scheduling.store.commit.naming import keep_parents
+from scheduling.store.commit.parts import live_part
 from scheduling.store.output_names import artifact_name
 
 
@@ -94,15 +95,17 @@ def commit_upload(
     ``node`` is the one that has sent an attempt's.
 
     None when it was abandoned meanwhile, or when ``epoch`` is given and its attempt is no longer live: the store
-    refuses a stale epoch at commit.
+    refuses a stale epoch at commit. The attempt stays live until the artifact is there.
     """
+    sent_by = Upload.objects.filter(pk=upload_id).values_list("attempt", flat=True).first()
+    live = live_part(sent_by, epoch, node, lock=True) if sent_by is not None and epoch is not None else None
     open_ones = Upload.objects.select_for_update(of=("self",)).select_related("project", "attempt__job")
     upload = open_ones.filter(pk=upload_id).first()
     if upload is None:
         return None
     if upload.artifact_id is not None:
         return upload.artifact_id, digest
-    if epoch is not None and not Attempt.objects.filter(uploads=upload_id, epoch=epoch, ended_at__isnull=True).exists():
+    if epoch is not None and live is None:
         return None
     job = upload.attempt.job if upload.attempt else None
     artifact, fresh = Artifact.objects.get_or_create(

@@ -1,4 +1,4 @@
-"""Rows are locked in one order: node, live row, job. Of two transactions that keep to it neither waits for the other.
+"""Rows are locked in one order: node, live row, job, upload. Of two transactions that keep it neither waits for the other.
 
 SQLite locks its whole file and has no such order: there nothing is to be seen.
 """
@@ -19,7 +19,7 @@ from tests.services.sick_gpus import report, returns
 
 pytestmark = pytest.mark.django_db
 
-ORDER = ["node", "nodelive", "job"]
+ORDER = ["node", "nodelive", "job", "upload"]
 LOCK = re.compile(r'FROM "scheduling_(\w+)".* FOR (?:NO KEY )?UPDATE', re.S)
 OFF_THE_BUS = {"xids": [79], "xids_before": 0}
 
@@ -111,3 +111,11 @@ def test_a_node_that_registers_with_a_gpu_of_another_takes_both_live_rows_before
     in_order(seen, "node", "nodelive", "job")
     assert Attempt.objects.get(pk=UUID(run.attempt)).outcome == "LOST"
     assert set(NodeLive.objects.get(node__name="n1").health) >= {f"GPU-n1-{i}" for i in range(4)}
+
+
+def test_an_attempt_that_commits_an_artifact_stays_live_until_it_is_there():
+    """Seed 4 of the faults of processes: its node was given up between the look at the attempt and the artifact."""
+    _, run = b.busy_lab()
+    with locks() as seen:
+        b.output(run)
+    in_order(seen, "job", "upload")

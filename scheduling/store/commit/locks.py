@@ -1,4 +1,4 @@
-"""The order in which rows are locked: the node, its live row, the job; of several of a kind by their keys.
+"""The order in which rows are locked: the node, its live row, the job, an upload; of several of a kind by their keys.
 
 Whoever needs more than one takes them in this order, so that no two transactions wait for each other (C-61).
 """
