@@ -1,4 +1,4 @@
-"""Rows are locked in one order: node, live row, job, upload. Of two transactions that keep it neither waits for the other.
+"""Rows are locked in one order, node, live row, job, upload: two transactions that keep it never wait for each other.
 
 SQLite locks its whole file and has no such order: there nothing is to be seen.
 """
