@@ -93,10 +93,10 @@ class Candidate:
         return {"strategy": self.strategy.name, **rest}
 
     def memory_estimate(self, workers: int = 1) -> int:
-        """Upper bound in bytes of what so many workers allocate for data at any moment. Models on disk don't count,
-        those that can't be mapped do."""
+        """Upper bound in bytes of what so many workers allocate for data at any moment, a finished stretch that is
+        still being written included. Models on disk don't count, those that can't be mapped do."""
         chunk, spare = max(self.chunk, REDUCTION_CHUNK), self.strategy.spare
-        each = ((len(self.pieces[s.name].inputs.models) + spare) * self._at_once(s, chunk) for s in self.outputs)
+        each = ((len(self.pieces[s.name].inputs.models) + spare + 1) * self._at_once(s, chunk) for s in self.outputs)
         models = {id(model): model.resident for piece in self.pieces.values() for model in piece.inputs.models}
         return 8 * max(each, default=0) * workers + sum(models.values())
 

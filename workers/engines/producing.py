@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import torch
 
@@ -28,6 +28,14 @@ def partition(tensors: Sequence[PlannedTensor], workers: int) -> list[list[Plann
     return [[t for t in tensors if owner[t.spec.name] == i] for i in range(workers)]
 
 
+def ahead(stretches: Iterator[torch.Tensor], beside: Executor) -> Iterator[torch.Tensor]:
+    """The same stretches, each computed ``beside`` while whoever asks is busy with the one before it."""
+    following = beside.submit(next, stretches, None)
+    while (stretch := following.result()) is not None:
+        following = beside.submit(next, stretches, None)
+        yield stretch
+
+
 def produce(
     candidate: Candidate,
     writer: PlannedWriter,
@@ -39,10 +47,11 @@ def produce(
 ) -> bool:
     """Write every tensor that the (opened) writer does not have yet; True when all are there.
 
-    Each device computes its share in the order of the plan, a thread each. ``should_stop`` is asked between tensors,
-    ``must_stop`` between stretches of one: then the tensor is given up. ``on_tensor`` is called after each tensor, by
-    the thread that wrote it. The bytes don't depend on ``devices`` of one kind, nor on their number. A refusal stops
-    every device at its next tensor and is raised; of several the one of the tensor that comes first.
+    Each device computes its share in the order of the plan; a stretch is written while the next one is computed, in
+    two threads a device. ``should_stop`` is asked between tensors, ``must_stop`` between stretches of one: then the
+    tensor is given up. ``on_tensor`` is called after each tensor, by the thread that wrote it. The bytes don't depend
+    on ``devices`` of one kind, nor on their number. A refusal stops every device at its next tensor and is raised; of
+    several the one of the tensor that comes first.
     """
     failures: list[tuple[int, BaseException]] = []
     places = {tensor.spec.name: place for place, tensor in enumerate(writer.plan.tensors)}
@@ -54,17 +63,18 @@ def produce(
             yield stretch
 
     def work(device: torch.device, share: Sequence[PlannedTensor]) -> None:
-        for tensor in share:
-            if failures or should_stop():
-                return
-            try:
-                writer.write(tensor, guarded(candidate.chunks(tensor.spec, device)))
-            except Abandoned:
-                return
-            except BaseException as failure:  # raised below, in the thread of whoever asked
-                failures.append((places[tensor.spec.name], failure))
-                return
-            on_tensor(tensor)
+        with ThreadPoolExecutor(1, thread_name_prefix="stretch") as beside:
+            for tensor in share:
+                if failures or should_stop():
+                    return
+                try:
+                    writer.write(tensor, ahead(guarded(candidate.chunks(tensor.spec, device)), beside))
+                except Abandoned:
+                    return
+                except BaseException as failure:  # raised below, in the thread of whoever asked
+                    failures.append((places[tensor.spec.name], failure))
+                    return
+                on_tensor(tensor)
 
     rest = [t for t in writer.plan.tensors if t.spec.name not in writer.done]
     if len(devices) == 1:
