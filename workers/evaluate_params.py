@@ -38,9 +38,8 @@ def evaluate_references(params: Mapping[str, Any]) -> list[tuple[str, str, str]]
 
 
 def chosen_metrics(clean: Mapping[str, Any], task: str) -> list[str]:
-    """The metrics asked for, in the order of the task; all of the task where none were."""
-    asked = clean.get("metrics")
-    return [name for name in OF_TASK[task] if not asked or name in asked]
+    """The metrics of the task that were asked for, in the order of the checked parameters; all where none were."""
+    return [name for name in clean.get("metrics") or OF_TASK[task] if name in OF_TASK[task]]
 
 
 def metric_faults(family: Family, clean: Mapping[str, Any]) -> list[ParamError]:

@@ -234,6 +234,8 @@ def _evaluation(part: str, given: Any, known: list[str], about: str) -> Checked:
     asked = {name: value for name, value in given.items() if name in known}
     clean, errors = check_evaluate({**asked, MODEL: _CANDIDATE})
     del clean[MODEL]
+    if "metrics" in clean:  # the first of them judges the candidates
+        clean["metrics"] = [name for name in asked["metrics"] if name in clean["metrics"]]
     return clean, [*told, *(replace(e, field=e.field.replace("params", f"params.{part}", 1)) for e in errors)]
 
 

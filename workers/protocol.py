@@ -294,8 +294,8 @@ class FileEntry(TypedDict):
 
 
 class Launch(TypedDict):
-    """The launch document. ``node_count`` is how many nodes the attempt has; ``inputs`` are ``{artifact, as, files}``,
-    ``resume`` is ``{artifact, step, files}``."""
+    """The launch document. ``node_count`` is how many nodes the attempt has; ``inputs`` are
+    ``{artifact, as, name, digest, files}``,     ``resume`` is ``{artifact, step, files}``."""
 
     attempt: str
     epoch: int

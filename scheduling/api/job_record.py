@@ -15,7 +15,7 @@ from scheduling.api.problems import Problem, not_found
 from scheduling.api.ranges import headers_of, span_of
 from scheduling.api.shapes import jobs as shapes
 from scheduling.api.shapes.answers import documented, page_of, query
-from scheduling.store.queries import changes
+from scheduling.store.queries import changes, series
 from scheduling.store.queries import jobs as queries
 
 EVENTS = 500
@@ -72,7 +72,7 @@ class JobMetrics(OfJob):
     def get(self, request: Request, job_id: str) -> Response:
         """All series over all runs."""
         parameters(request, ())
-        return Response(queries.metrics(self.job(job_id)))
+        return Response(series.every(self.job(job_id)))
 
 
 class JobLog(OfJob):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
 
 from scheduling.api.shapes.jobs import JobShape
-from scheduling.models import Gpu, Job
+from scheduling.models import Attempt, Gpu, Job, MetricPoint
 from tests import builders as b
 from tests.api.calls import Caller, busy_world, error, problem, token, world
 
@@ -357,3 +358,13 @@ def test_a_refused_job_tells_the_numbers_that_were_sent():
     job = problem(w.alice.post("jobs/", {**b.command_body(), **sent}), 422)["job"]
     found = w.alice.get(f"jobs/{job}/").json()
     assert {name: found[name] for name in sent} == sent
+
+
+def test_of_a_step_that_two_attempts_have_told_the_last_word_counts():
+    w, run = busy_world()
+    first, second = Attempt.objects.get(pk=run.attempt), uuid4()
+    Attempt.objects.create(id=second, job=first.job, number=2, epoch=first.epoch + 1, granted_at=b.later(50),
+                           remaining_s=10, ended_at=b.later(60))  # fmt: skip
+    for attempt, step, value in ((first.pk, 0, 3.0), (second, 1, 7.0), (first.pk, 1, 2.0), (second, 2, 6.0)):
+        MetricPoint.objects.create(attempt_id=attempt, name="best", step=step, value=value)
+    assert w.alice.get(f"jobs/{run.job}/metrics/").json() == {"best": [[0, 3.0], [1, 7.0], [2, 6.0]]}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from workers.engines.dtypes import TensorSpec
-from workers.engines.refusals import Problem
+from workers.engines.refusals import MORE, Problem
 from workers.engines.sources import Model
 
 MAX_PROBLEMS = 50
@@ -22,7 +22,7 @@ def compatibility_problems(models: Sequence[Model], settled: Collection[str] = (
     found = list(islice(_problems(models, settled), MAX_PROBLEMS + 1))
     if len(found) > MAX_PROBLEMS:
         rest = sum(1 for _ in _problems(models, settled)) - MAX_PROBLEMS
-        found[MAX_PROBLEMS:] = [Problem("more_problems", f"and {rest} more of this kind", {"more": rest})]
+        found[MAX_PROBLEMS:] = [Problem("more_problems", f"and {rest} more of this kind", {MORE: rest})]
     return found
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workers.engines.refusals import EngineRefusal, Problem
+from workers.engines.refusals import MORE, EngineRefusal, Problem
 from workers.said_back import shown
 
 MAX_BYTES = 500_000_000
@@ -63,7 +63,7 @@ class Faults:
         found = [*self._too_many(), *self._found]
         if self._more:
             found.append(
-                Problem("more_problems", f"and {self._more} more in it", {"field": self.field, "more": self._more})
+                Problem("more_problems", f"and {self._more} more in it", {"field": self.field, MORE: self._more})
             )
         raise EngineRefusal.of(found)
 

@@ -110,7 +110,7 @@ def read_given(
     words = words or OwnWords(config)
     if task in (CLASSIFY_TEXTS, EMBED):
         return _passages(islice(lines_of(path, Columns((TEXT,), (LABEL,)), faults), limit), words, faults)
-    return _prompts(islice(lines_of(path, Columns((TEXT,)), faults), limit), words, faults)
+    return _prompts(islice(lines_of(path, Columns((TEXT,), (LABEL,)), faults), limit), words, faults)
 
 
 def _numbers(lines: Iterable[Line], config: Mapping[str, Any], faults: Faults) -> Numbers:

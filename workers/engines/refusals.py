@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+# In the details of a problem that stands for others which are not told one by one: how many.
+MORE = "more"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -38,7 +41,7 @@ class EngineRefusal(Exception):
             return cls(first.code, first.message, first.details)
         refusal = cls(
             first.code,
-            f"{len(found)} problems: " + "; ".join(p.message for p in found),
+            f"{sum(p.details.get(MORE, 1) for p in found)} problems: " + "; ".join(p.message for p in found),
             {"problems": [{"code": p.code, "message": p.message, **p.details} for p in found]},
         )
         refusal.problems = found

@@ -23,12 +23,14 @@ REFUSED = 2
 
 @dataclass(frozen=True, slots=True)
 class JobInput:
-    """An input artifact: its name in the job, its id, the directory it lies in, and what people call it."""
+    """An input artifact: its name in the job, its id, the directory it lies in, what people call it, and the digest of
+    its files ("" where nobody said)."""
 
     name: str
     artifact: str
     directory: Path
     title: str
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,9 @@ def read_context(environ: Mapping[str, str], stop: StopRequest) -> JobContext:
         kind=document["kind"],
         params=document["params"],
         inputs=tuple(
-            JobInput(i["as"], i["artifact"], input_dir / i["as"], str(i.get("name") or i["as"]))
+            JobInput(
+                i["as"], i["artifact"], input_dir / i["as"], str(i.get("name") or i["as"]), str(i.get("digest") or "")
+            )
             for i in document["inputs"]
         ),
         output_dir=directories[0],

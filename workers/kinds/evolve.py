@@ -192,7 +192,7 @@ class _Job:
         def model() -> Model:
             if ask.point is None:
                 place = self.plan.models.index(ask.what)
-                named[0] = self._subject.models[place].artifact
+                named[0] = self._subject.models[place].digest or self._subject.models[place].artifact
                 return self._subject.tensors.models[place]
             made = self._subject.made(ask.point)
             told = lineage_of(made.context, made.recipe, made.candidate, device_class(device))

@@ -92,7 +92,7 @@ def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> di
     held = attempt.allocations.filter(gpu__node__name=node).order_by("pk").values_list("gpu__index", "gpu__uuid")
     gpus = [uuid for _, uuid in sorted(held[: job.gpus_per_node])]
     wanted = job.spec.get("inputs", [])
-    files = {str(a.pk): a.files for a in Artifact.objects.filter(pk__in=[i["artifact"] for i in wanted])}
+    found = {str(a.pk): a for a in Artifact.objects.filter(pk__in=[i["artifact"] for i in wanted])}
     resume = None
     if attempt.resume is not None:
         resume = {"artifact": str(attempt.resume_id), "step": attempt.resume_step, "files": attempt.resume.files}
@@ -110,7 +110,13 @@ def launch(attempt_id: UUID, node: str, *, log_bytes: int, grace_s: float) -> di
         "node_count": attempt.nodes.count(),
         "nproc": 1,
         "inputs": [
-            {"artifact": i["artifact"], "as": i["as"], "name": i["name"], "files": files.get(i["artifact"], [])}
+            {
+                "artifact": i["artifact"],
+                "as": i["as"],
+                "name": i["name"],
+                "digest": found[i["artifact"]].digest if i["artifact"] in found else "",
+                "files": found[i["artifact"]].files if i["artifact"] in found else [],
+            }
             for i in wanted
         ],
         "resume": resume,

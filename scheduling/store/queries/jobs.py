@@ -19,7 +19,6 @@ from scheduling.models import (
     Event,
     Job,
     LogChunk,
-    MetricPoint,
     SchedulerState,
 )
 from scheduling.models.jobs import LIVE
@@ -389,12 +388,3 @@ def _start(run: Attempt, rank: int, offset: int) -> int:
     """The offset of the chunk that holds byte ``offset``."""
     before = LogChunk.objects.filter(attempt=run, rank=rank, offset__lte=offset).order_by("-offset").first()
     return before.offset if before and before.offset + before.size > offset else offset
-
-
-def metrics(job: Job) -> dict[str, list[list[float]]]:
-    """The job's series over all attempts: ``{name: [[step, value], ...]}``."""
-    series: dict[str, list[list[float]]] = {}
-    points = MetricPoint.objects.filter(attempt__job=job).order_by("name", "step", "attempt__number")
-    for name, step, value in points.values_list("name", "step", "value"):
-        series.setdefault(name, []).append([step, value])
-    return series

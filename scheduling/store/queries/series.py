@@ -1,4 +1,4 @@
-"""How far are the series of a job? The newest value of each, without reading them."""
+"""What has a job measured? Its series, and the newest value of each without reading them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 
 from scheduling.models import Job, MetricPoint
 
@@ -15,11 +15,20 @@ from scheduling.models import Job, MetricPoint
 def points(job: Job, names: Sequence[str], limit: int) -> dict[str, list[tuple[int, float]]]:
     """The ``(step, value)`` of these series in the order of their steps, the last ``limit`` of each; of the latest
     attempt where several have told a step."""
-    found: dict[str, dict[int, float]] = {name: {} for name in names}
-    rows = MetricPoint.objects.filter(attempt__job=job, name__in=names).order_by("attempt__number", "step")
-    for name, step, value in rows.values_list("name", "step", "value"):
-        found[name][step] = value
-    return {name: sorted(values.items())[-limit:] for name, values in found.items()}
+    told = _told(MetricPoint.objects.filter(attempt__job=job, name__in=names))
+    return {name: told.get(name, [])[-limit:] for name in names}
+
+
+def every(job: Job) -> dict[str, list[tuple[int, float]]]:
+    """All series of the job by name, as :func:`points` has them."""
+    return _told(MetricPoint.objects.filter(attempt__job=job))
+
+
+def _told(rows: QuerySet[MetricPoint]) -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, dict[int, float]] = {}
+    for name, step, value in rows.order_by("name", "attempt__number").values_list("name", "step", "value"):
+        found.setdefault(name, {})[step] = value
+    return {name: sorted(values.items()) for name, values in found.items()}
 
 
 def newest(job: Job, limit: int) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from workers.catalog import KINDS, check_params
+from workers.evaluate_params import chosen_metrics
 from workers.evolve_params import (
     candidate_params,
     evaluation_params,
@@ -53,6 +54,13 @@ def test_what_is_left_out_has_its_default():
         "space": [{"name": "t", "low": 0.0, "high": 1.0, "per": "all"}],
         "objective": {"dataset": "d", "batch_size": 32}, "budget": 200, "grid": 11, "sigma": 0.2, "seed": 0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("metrics", [["loss", "accuracy"], ["accuracy", "loss"]])
+def test_the_metrics_that_judge_keep_their_order(metrics):
+    found = clean(objective={"dataset": "d", "metrics": metrics})
+    assert found["objective"]["metrics"] == metrics
+    assert chosen_metrics(found["objective"], "classify") == metrics
 
 
 def test_cleaned_once_more_it_stays_the_same():

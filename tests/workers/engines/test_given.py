@@ -53,6 +53,16 @@ def test_all_formats_of_the_same_rows_are_the_same_whether_they_have_labels_or_n
     assert all(torch.equal(each.inputs, numbers) and not each.bad for each in found)
 
 
+def test_the_labels_beside_texts_to_go_on_from_are_not_read_either(tmp_path: Path) -> None:
+    alone = given_of(json_lines(tmp_path / "a.jsonl", [{"text": "ab"}]), DECODER)
+    for path in (
+        json_lines(tmp_path / "b.jsonl", [{"text": "ab", "label": 1}]),
+        written(tmp_path / "c.csv", "text,label\nab,1\n"),
+    ):
+        found = given_of(path, DECODER)
+        assert (found.digest(0), found.bad) == (alone.digest(0), {})
+
+
 def test_the_digest_of_a_row_is_that_of_its_text_or_its_numbers(tmp_path: Path) -> None:
     texts = given_of(json_lines(tmp_path / "a.jsonl", [{"text": "öa"}, {"text": "b"}]), DECODER)
     by_bytes = given_of(tmp_path / "a.jsonl", BYTES)
@@ -82,7 +92,7 @@ def test_tokens_become_text_again_and_what_is_no_utf8_is_marked(tmp_path: Path) 
         ('{"text": 3}', DECODER, "not_a_text: line 2: text must be a text, not 3"),
         ('{"text": "abz"}', DECODER, "unknown_character: line 2: text holds 'z', none of the model's characters"),
         ('{"text": "a\\ud800"}', BYTES, "not_utf8: line 2: text holds half of a surrogate pair, which is no character"),
-        ('{"text": "ab", "label": 1}', DECODER, "unknown_column: line 2: 'label' is not read: leave it out"),
+        ('{"text": "ab", "labels": 1}', DECODER, "unknown_column: line 2: 'labels' is not read: leave it out"),
     ],
 )  # fmt: skip
 def test_a_bad_row_is_refused_with_its_line_and_where_it_may_be_passed_over_it_says_why(line, config, told, tmp_path):

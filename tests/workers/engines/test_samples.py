@@ -198,6 +198,13 @@ def test_all_faults_are_told_at_once_up_to_twenty_and_how_many_more(tmp_path: Pa
     assert (len(told), told[19].split(":")[1], told[20]) == (21, " line 20", "more_problems: and 13 more in it")
 
 
+def test_the_number_of_problems_counts_those_that_are_not_told_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text("\n" * 33)
+    found = refusal(samples_of, path, MLP)
+    assert str(found).startswith("33 problems: ")
+
+
 def test_a_file_that_is_too_large_is_refused_with_the_limit_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     path.touch()

@@ -163,7 +163,10 @@ def written(directory: Path, kind: str, params: dict[str, Any], named: dict[str,
     document = {
         "kind": kind,
         "params": params,
-        "inputs": [{"as": name, "artifact": artifact, "files": []} for name, artifact in named.items()],
+        "inputs": [
+            {"as": name, "artifact": artifact, "digest": f"digest of {artifact}", "files": []}
+            for name, artifact in named.items()
+        ],
         "gpus": ["GPU-sim-0", "GPU-sim-1"],
         "remaining_s": 100.0,
         "grace_s": 10.0,

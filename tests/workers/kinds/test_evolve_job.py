@@ -73,6 +73,7 @@ def test_a_search_leaves_its_ledger_its_summary_and_the_best_as_a_model(tmp_path
     ]  # fmt: skip
     assert [row["x"] for row in rows[2:5]] == [[0.5, 0.5], [0.0, 0.0], [1.0, 1.0]]
     assert all(0 <= value <= 1 for row in rows[5:17] for value in row["x"])
+    assert [row["digest"] for row in rows[:2]] == [f"digest of {parent}" for parent in PARENTS[:2]]
     assert len({row["digest"] for row in rows[2:17]}) == 15
 
 
