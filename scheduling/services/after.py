@@ -156,5 +156,6 @@ def reason(rows: Mapping[str, Any], *, any_end: bool) -> dict[str, Any] | None:
     names = ", ".join(f"{row.name} ({row.state.lower()})" for row in there[: queries.MAX_TOLD])
     more = f" and {len(there) - queries.MAX_TOLD} more" if len(there) > queries.MAX_TOLD else ""
     how = "end" if any_end else "succeed"
-    message = f"It would wait for {len(there)} of {len(rows)} jobs to {how} first: {names}{more}."
+    many = "one job" if len(rows) == 1 else f"{len(there)} of {len(rows)} jobs"
+    message = f"It would wait for {many} to {how} first: {names}{more}."
     return {"code": queries.CODE, "message": message, "numbers": {"after": len(rows), "open": len(there)}}

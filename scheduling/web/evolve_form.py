@@ -264,4 +264,4 @@ def place(name: str, rows: Sequence[int] = ()) -> str:
         return first if first in ("strategy", "base_model") else "settings" if first else "models"
     whole = ELSEWHERE.get(name, name).removeprefix("params.").split(".")[0]
     whole = where_when.place(name) or whole
-    return whole if whole in (*TEXTS, "nvlink_required", "replaces") else ""
+    return whole if whole in (*TEXTS, "models", "nvlink_required", "replaces") else ""

@@ -34,6 +34,10 @@ def in_form(error: Mapping[str, Any]) -> str:
         )
     if code == "needs_nvlink":
         message = message.replace("must be true", "must be ticked")
+    if code == "not_after":
+        message = message.replace("add its id to after", f"add it to {label('after')}")
+    if code == "did_not_succeed":
+        message = message.replace("set after_any", f"tick {label('after_any')}")
     if field == FIELD:
         message = message.replace(f"submit it without {FIELD}", f"untick {label(FIELD)}")
     message = _PART.sub(lambda found: f"the {_PARTS[found[2]]} of {label(found[1])}", message)

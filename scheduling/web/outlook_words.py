@@ -16,6 +16,7 @@ from scheduling.services.outlook import Foretold, Span
 from scheduling.services.replacing import FIELD
 from scheduling.services.whatif import Change, Planned, changes
 from scheduling.store.clock import from_ms
+from scheduling.store.queries.after import CODE as AFTER
 from scheduling.web.job_words import cause
 from scheduling.web.people_words import GIVEN_UP, parts, said
 from scheduling.web.wording import amount, gpu_hours, limit
@@ -284,6 +285,8 @@ def _verdict(found: Planned) -> str:
         return f"It would start now{stop}."
     if "EXPIRES" in codes:
         return "It would wait, and leave the queue before it starts."
+    if AFTER in codes:
+        return "It would wait for other jobs, and then be placed like any other."
     if found.start is None:
         return "It would wait, and nothing tells yet for how long."
     low, at, high = (when - found.as_of for when in (found.start.low, found.start.at, found.start.high))

@@ -32,6 +32,8 @@ LABELS = {
     "not_before": "Earliest start",
     "start_by": "Latest start",
     "replaces": "In place of",
+    "after": "Wait for",
+    "after_any": "However they end",
 }
 # Of a command; many of these names are words of every language, so they are not looked for in sentences.
 OF_COMMAND = {
@@ -79,7 +81,7 @@ GIVEN_UP = {
     "required_level": "the need for one rack or NVLink group",
     "max_wait_for_level": "the time to hold out",
 }
-_PLAIN = {"with"}  # also a word of every language
+_PLAIN = {"with", "after"}  # also a word of every language
 _NAMES = "|".join(sorted((name for name in LABELS if name not in _PLAIN), key=len, reverse=True))
 _NAMED = re.compile(rf"(?<![\w.'\"])({_NAMES})(?![\w.'\"=])")
 _SECONDS = re.compile(r"\b([0-9]{1,12}) seconds\b")

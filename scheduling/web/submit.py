@@ -21,6 +21,7 @@ from scheduling.services.whatif import Planned
 from scheduling.store.queries import known, pages, pool
 from scheduling.store.queries.access import Actor
 from scheduling.web import (
+    after_lines,
     command_form,
     evaluate_form,
     evolve_form,
@@ -82,9 +83,10 @@ def submit(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> H
     if request.method != "POST":
         return _first(request, actor, kind)
     form = FORMS[kind]
-    values, instead = form.posted(_sent(request)), in_place.posted(request.POST)
+    values, unread = _read(request, actor, form)
+    instead = in_place.posted(request.POST)
     key = request.POST.get("key", "")[:MAX_KEY] or str(uuid4())
-    body, unread = {**form.body_of(values), **instead.body}, form.faults(values)
+    body = {**form.body_of(values), **instead.body}
     if unread:  # there is no whole body to submit; what else is wrong is told with it
         wrong = form.refused(values, _with_others(unread, verbs.check(body, actor, now())[2], form))
         return _form(request, actor, wrong, kind, instead, key=key, status=422)
@@ -101,10 +103,10 @@ def submit(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> H
 def plan(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> HttpResponse:
     """What would happen if the form were submitted as it is: the panel alone for a script, else the form with it."""
     form = FORMS[kind]
-    values, key = form.posted(_sent(request)), request.POST.get("key", "")[:MAX_KEY]
+    values, unread = _read(request, actor, form)
+    key = request.POST.get("key", "")[:MAX_KEY]
     instead = in_place.posted(request.POST)
     found = whatif.plan({**form.body_of(values), **instead.body}, actor, now())
-    unread = form.faults(values)
     if isinstance(found, Planned) and not unread:
         never = [{**each, "field": each["numbers"].get("field", "")} for each in found.reasons]
         told = form.refused(values, never if found.verdict == "never" else ())
@@ -121,12 +123,18 @@ def plan(request: HttpRequest, actor: Actor, kind: str = merge_form.KIND) -> Htt
     return render(request, "parts/plan.html", {"faults": faults, "beside": wrong.errors})
 
 
+def _read(request: HttpRequest, actor: Actor, form: Any) -> tuple[Any, list[dict[str, str]]]:
+    """(the values that were sent, with the ids of the jobs that they name; what of them can't be read)."""
+    values, unknown = after_lines.resolved(form.posted(_sent(request)), actor)
+    return values, [*form.faults(values), *unknown]
+
+
 def _sent(request: HttpRequest) -> QueryDict:
     """What was typed. A file with a recipe counts as if its text had been typed."""
     file = request.FILES.get(RECIPE_FILE)
+    typed = after_lines.sent(request.POST)
     if file is None or not file.size:
-        return request.POST
-    typed = request.POST.copy()
+        return typed
     # What is no text then has characters that no recipe may have, and is refused as such.
     typed[merge_form.RECIPE] = file.read(4 * MAX_TEXT + 1).decode("utf-8", "backslashreplace")
     return typed
@@ -201,6 +209,11 @@ def _form(
         "priority_note": _barred(priorities),
         "purposes": DEFAULT_POLICY.purposes,
         "exactly": where_when.is_said(values.texts, values.errors),
+        "waits": after_lines.is_said(values.texts, values.errors),
+        "after_rows": after_lines.rows_shown(values.texts, actor),
+        "to_wait_for": after_lines.suggested(actor),
+        "outputs": after_lines.outputs(values, actor),
+        "another_output": after_lines.OTHER,
         "levels": where_when.LEVELS.items(),
         "rungs": where_when.RUNGS.items(),
         "like": rule_lines.LIKE,
@@ -301,7 +314,12 @@ def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, 
         "exit_zero_after_signal": AFTER_SIGNAL,
         "files": [row[name] for row in context.get("artifacts", ()) for name in ("id", "name")],
     }
-    return {name: texts[name] for name, known in lists.items() if texts.get(name) and texts[name] not in known}
+    outputs = {row["value"] for rows in context["outputs"].values() for row in rows}
+    return {
+        name: texts[name]
+        for name, known in lists.items()
+        if texts.get(name) and texts[name] not in known and texts[name] not in outputs
+    }
 
 
 def _priorities(queues: list[dict[str, Any]], permitted: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""Where and when exactly? The fields of both forms for rules of placement, places shared or kept apart, and times."""
+"""Where and when exactly? The fields of all forms for rules of placement, places shared or kept apart, times, and the
+jobs that come first."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scheduling.web import form_words, kept_lines, rule_lines
+from scheduling.web import after_lines, form_words, kept_lines, rule_lines
 from scheduling.web.form_fields import fields_of, text_of
 from scheduling.web.people_words import label
 
@@ -15,10 +16,11 @@ SWITCHES = ("nvlink_exclusive", "allow_span")
 NEVER = "unpreemptible"  # the field ``preemptible``, asked the other way round, so that an empty form says nothing
 RULES = {"must_run": "required", "should_run": "preferred"}
 BESIDE = {"beside": "with", "apart": "anti_affinity"}
-TEXTS = (
+EXACTLY = (
     *PLAIN, *SWITCHES, NEVER, *RULES, *BESIDE, *(f"{name}_level" for name in BESIDE),
     *(text for name in RULES for text in kept_lines.names(name)),
 )  # fmt: skip
+TEXTS = (*EXACTLY, *after_lines.TEXTS)
 LEVELS = {"node": "one node", "nvlink_group": "one NVLink group", "rack": "one rack"}
 RUNGS = {name: LEVELS[name] for name in ("nvlink_group", "rack")}
 NODE = "node"
@@ -27,14 +29,14 @@ _PATH = re.compile(r"(?:the )?affinity\.(?:required|preferred)(?:\.(\d+))?(?:\.(
 
 
 def is_said(texts: Mapping[str, str], errors: Mapping[str, Any]) -> bool:
-    """Whether any of these fields says something, or is wrong."""
+    """Whether any of the fields of place and time says something, or is wrong."""
     levels = [f"{name}_level" for name in BESIDE]  # what they say without a group is nothing
-    return any(texts.get(name, "").strip() or name in errors for name in TEXTS if name not in levels)
+    return any(texts.get(name, "").strip() or name in errors for name in EXACTLY if name not in levels)
 
 
 def body_of(texts: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the body that were filled; lines that can't be read are left out."""
-    body = fields_of(texts, PLAIN)
+    body = fields_of(texts, PLAIN) | after_lines.body_of(texts)
     body |= {name: True for name in SWITCHES if texts.get(name)}
     if texts.get(NEVER):
         body["preemptible"] = False
@@ -60,7 +62,8 @@ def faults(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
 def again(body: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
     """An earlier body's fields as they are typed, and the names of those that these texts say whole; a refused body
     may hold anything."""
-    texts, covered = {name: text_of(body.get(name)) for name in PLAIN}, [*PLAIN]
+    first, whole = after_lines.again(body)
+    texts, covered = {name: text_of(body.get(name)) for name in PLAIN} | first, [*PLAIN, *whole]
     for name, wanted, field in (*((name, True, name) for name in SWITCHES), (NEVER, False, "preemptible")):
         if isinstance(body.get(field), bool):
             texts[name] = "on" if body[field] is wanted else ""

@@ -47,11 +47,35 @@ async function typedFrom(input) {
   input.value = "";
 }
 
+// Only where another output of a job is chosen is there one to type.
+function typed() {
+  for (const input of form.querySelectorAll("[data-typed]")) {
+    const select = input.parentElement.querySelector("select");
+    input.hidden = select.value !== "@";
+  }
+}
+
+// There is always one more line for a job to wait for.
+function oneMore(input) {
+  const rows = [...form.querySelectorAll("[name=after]")];
+  if (rows.at(-1) !== input || !input.value.trim()) return;
+  const next = input.cloneNode();
+  next.removeAttribute("id");
+  next.value = "";
+  next.placeholder = "and no other";
+  next.setAttribute("aria-label", `Wait for, job ${rows.length + 1}`);
+  input.after(next);
+}
+
+form.addEventListener("input", (event) => {
+  if (event.target.name === "after") oneMore(event.target);
+});
 form.addEventListener("change", (event) => {
   if (event.target.name === "strategy") strategy();
   if (event.target.name === "recipe_file") typedFrom(event.target);
   if ("instant" in event.target.dataset) inZone(event.target);
   if (["queue", "project"].includes(event.target.name)) priorities();
+  typed();
 });
 form.addEventListener("submit", (event) => {
   if (form.dataset.sent) event.preventDefault();
@@ -97,5 +121,6 @@ document.body.addEventListener("htmx:afterSwap", (event) => {
   if (event.target.id === "plan") beside(event.target);
 });
 if (form.elements.strategy) strategy();
+typed();
 priorities();
 document.querySelector("[aria-invalid=true]")?.focus();

@@ -102,7 +102,7 @@ def test_a_plan_says_what_it_would_wait_for_and_a_submission_is_held_to_it(waits
     body = w.body(after=[first])
     plan = w.alice.post("jobs/plan/", body).json()
     assert (plan["verdict"], plan["start"], plan["gpus"]) == ("later", None, [])
-    assert plan["reasons"][0]["message"] == "It would wait for 1 of 1 jobs to succeed first: first (queued)."
+    assert plan["reasons"][0]["message"] == "It would wait for one job to succeed first: first (queued)."
     assert w.alice.post("jobs/", {**body, "plan_token": plan["plan_token"]}).status_code == 201
 
 

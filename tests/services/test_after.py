@@ -614,7 +614,7 @@ def test_a_plan_says_what_it_would_wait_for_and_its_token_holds_until_that_has_e
     plan = whatif.plan(body, made.who["alice"], b.later(1))
     assert (plan.verdict, plan.start, plan.gpus, plan.gpu_hours) == ("later", None, (), 2.0)
     assert [each["message"] for each in plan.reasons] == [
-        "It would wait for 1 of 1 jobs to succeed first: slerp-a-b (running)."
+        "It would wait for one job to succeed first: slerp-a-b (running)."
     ]
     assert whatif.broken_promise(plan.token, body, made.who["alice"], b.later(2)) is None
     succeeded(run)
