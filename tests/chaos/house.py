@@ -26,7 +26,7 @@ from tests.chaos.clock import Clock
 from tests.chaos.faults import Faults
 from tests.chaos.network import Network
 from tests.chaos.node import Node
-from tests.chaos.people import People, wish
+from tests.chaos.people import People, Wish, wish
 from tests.chaos.process import Process
 from tests.chaos.program import chain
 from tests.chaos.server import Server
@@ -35,6 +35,7 @@ from workers.agent import messages as m
 
 NODES = (("n1", 2, "r1"), ("n2", 2, "r1"), ("n3", 2, "r2"))
 JOBS = 5
+CHAINED = 3  # so many more come after others, be it after one of these
 TROUBLE_S = 150.0
 # Afterwards everything must come to its end: the longest work, retries' pauses and tests of GPUs included.
 PATIENCE_S = 4 * 3600.0
@@ -92,8 +93,12 @@ class House:
         self.server.look()
         for node in self.nodes:
             self.clock.after(3 * self.dice.random(), node.start_agent)
-        for number in range(JOBS):
+        asked: list[Wish] = []
+        for number in range(JOBS + CHAINED):
             wanted = wish(self.dice, number)
+            if number >= JOBS:
+                wanted.before = tuple(self.dice.sample(asked, self.dice.choice([1, 1, 2])))
+            asked.append(wanted)
             self.clock.after(0.7 * TROUBLE_S * self.dice.random(), partial(self.people.ask, wanted))
         for _ in range(3):
             self.clock.after(TROUBLE_S * self.dice.random(), self.people.change_their_mind)
@@ -110,7 +115,9 @@ class House:
         self.clock.run(TROUBLE_S)
         self.server.fragile, self.network.troubled = False, False
         self.faults.heal()
-        while self.clock.now < PATIENCE_S and (self.unfinished() or any(not w.job for w in self.people.wishes)):
+        while self.clock.now < PATIENCE_S and (
+            self.unfinished() or any(not w.job and not w.refused for w in self.people.wishes)
+        ):
             self.clock.run(self.clock.now + 60)
         self.clock.run(self.clock.now + 60)
         yield from (f"never ended: {name}" for name in self.unfinished())
@@ -123,6 +130,8 @@ class House:
     def _results(self) -> Iterator[str]:
         """What succeeded has the undisturbed bytes; what did not has a reason that faults can give it."""
         for wanted in self.people.wishes:
+            if wanted.refused:
+                continue
             job = Job.objects.filter(pk=wanted.job).first()
             if job is None:
                 yield f"{wanted.name} was acknowledged and is not there"
@@ -131,10 +140,15 @@ class House:
                 right = chain(wanted.plan.steps).encode()
                 if [artifact_files.blob(a.files[0]["sha256"]).read_bytes() for a in outputs] != [right]:
                     yield f"{wanted.name} succeeded with other bytes than an undisturbed run"
-            elif job.state == "CANCELLED" and not wanted.cancelled:
+            elif job.state == "CANCELLED" and not wanted.cancelled and not _went_with(job):
                 yield f"{wanted.name} is CANCELLED and nobody has asked for it"
             elif job.state == "FAILED" and not (job.app_failures > 4 or job.infra_failures > 5 or job.yields > 2):
                 yield f"{wanted.name} FAILED with budget left: {job.error}"
+
+
+def _went_with(job: Job) -> bool:
+    """Whether one of the jobs that it was to wait for did not succeed."""
+    return job.predecessors.filter(before__state__in=ENDED).exclude(before__state="SUCCEEDED").exists()
 
 
 def story(seed: int, directory: Path) -> Story:

@@ -21,13 +21,24 @@ MANNERS = ("saves", "saves", "saves", "saves", "ignores", "dies")
 
 @dataclass
 class Wish:
-    """One job as it was asked for. ``job`` is its id, once the server has said so; ``cancelled``: somebody did that."""
+    """One job as it was asked for. ``job`` is its id, once the server has said so; ``cancelled``: somebody did that;
+    ``before``: the wishes whose jobs come first; ``refused``: one of those had failed already."""
 
     name: str
     plan: Plan
     body: dict[str, Any]
     job: str = ""
     cancelled: bool = False
+    before: tuple[Wish, ...] = ()
+    refused: bool = False
+
+    def asked(self) -> dict[str, Any]:
+        """The body, once what comes before has ids: it waits for those and reads what the first of them made."""
+        if not self.before:
+            return self.body
+        ids = [each.job for each in self.before]
+        params = {**self.body["params"], "inputs": {"before": f"@{ids[0]}"}}
+        return {**self.body, "after": ids, "params": params}
 
 
 def wish(dice: random.Random, number: int) -> Wish:
@@ -57,14 +68,23 @@ class People:
 
     def _submit(self, wanted: Wish) -> None:
         house = self.house
+        if not all(each.job or each.refused for each in wanted.before):
+            house.clock.after(5.0, lambda: self._submit(wanted))
+            return
+        wanted.refused = any(each.refused for each in wanted.before)
+        if wanted.refused:
+            return
 
         def verb() -> Any:
-            return jobs.submit(wanted.body, self.actor, house.clock.wall, key=wanted.name)
+            return jobs.submit(wanted.asked(), self.actor, house.clock.wall, key=wanted.name)
 
         try:
             answer = house.server.serve(verb)
         except Down:
             house.clock.after(1 + 3 * house.dice.random(), lambda: self._submit(wanted))
+            return
+        if not isinstance(answer, Accepted) and {e["code"] for e in answer.errors} & {"did_not_succeed", "no_output"}:
+            wanted.refused = True
             return
         if not isinstance(answer, Accepted):  # the nodes that it needs have not joined yet
             assert {error["code"] for error in answer.errors} <= {"no_capacity", "no_node"}, answer

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scheduling.store import load
+from scheduling.store.commit import after
+from tests.chaos import house
 from tests.chaos.house import story
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -17,3 +19,21 @@ def test_a_server_that_gives_work_away_before_the_node_has_stopped_it_is_found_o
     monkeypatch.setattr(load, "policy_of", lambda: replace(policy_of(), lease_s=15.0))
     found = story(1, tmp_path)
     assert {line.split()[0] for line in found.wrong} >= {"I21"}, found
+
+
+def test_a_job_that_is_placed_before_those_that_it_waits_for_is_found_out(tmp_path, monkeypatch):
+    stands = after.stands
+    placed_at_once = {"awaits": 0}
+    monkeypatch.setattr(after, "stands", lambda *told: stands(*told) and {**stands(*told), **placed_at_once})
+    found = story(1, tmp_path)
+    assert any(line.startswith("I36 a job was granted GPUs before its time") for line in found.wrong), found
+
+
+def test_a_job_that_goes_on_waiting_for_what_has_ended_is_found_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(after, "_settle", lambda job, now: False)
+    monkeypatch.setattr(house, "PATIENCE_S", 1800.0)
+    found = story(1, tmp_path)
+    assert {line.split(" [")[0] for line in found.wrong} & {
+        "I36 a job counts its predecessors wrongly",
+        "I36 a job waits for one that has failed",
+    }, found

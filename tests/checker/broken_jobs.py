@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.checker.evidence import Evidence
-from tests.checker.lawful import EPOCH, History, began_earlier, given_up, lost_and_found, one_job, replacing
+from tests.checker.lawful import (
+    EPOCH,
+    FIRST,
+    History,
+    a_chain,
+    began_earlier,
+    given_up,
+    lost_and_found,
+    one_job,
+    replacing,
+)
 
 
 def two_attempts_at_once() -> Evidence:
@@ -272,6 +282,65 @@ def too_much_log() -> Evidence:
     return history.evidence()
 
 
+def began_before_what_it_waits_for() -> Evidence:
+    history = History()
+    gpus = history.node("n1")
+    first = history.grant(history.job("a", 5), 20, gpus[0])
+    history.wait(history.job("b", 6), "a")
+    second = history.grant("b", 21, gpus[1])
+    for grant in (first, second):
+        history.run(grant, 22, 49)
+        history.finish(grant, 50)
+    return history.evidence()
+
+
+def failed_before() -> History:
+    """A job that has failed at 50, and one that waited for it."""
+    history = History()
+    gpus = history.node("n1", gpus=1)
+    grant = history.grant(history.job("a", 5), 10, *gpus)
+    history.wait(history.job("b", 6), "a")
+    history.run(grant, 12, 49)
+    history.finish(grant, 50, "FAILED")
+    history.find("job", "id", "b").update(awaits=0)
+    return history
+
+
+def began_after_a_failure() -> Evidence:
+    history = failed_before()
+    grant = history.grant("b", 60, *(row["uuid"] for row in history.rows["gpu"]))
+    history.run(grant, 62, 99)
+    history.finish(grant, 100)
+    return history.evidence()
+
+
+def waits_for_what_has_failed() -> Evidence:
+    return failed_before().evidence(51)
+
+
+def waits_for_what_has_succeeded() -> Evidence:
+    history, _grant = one_job()
+    history.job("b", 20)
+    history.wait("b", "a")
+    return history.evidence(51)
+
+
+def ended_with_what_succeeded() -> Evidence:
+    history, _grant = one_job()
+    history.job("b", 20)
+    history.wait("b", "a")
+    history.find("job", "id", "b").update(awaits=0)
+    history.step(51, "cancelled", "b", "CANCELLED", data={"cause": "after"})
+    return history.evidence(52)
+
+
+def began_without_its_input() -> Evidence:
+    history, _grant = a_chain()
+    history.find("job", "id", "b")["spec"] = {}
+    assert history.find("output", "job", FIRST)
+    return history.evidence(110)
+
+
 BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("I4", two_attempts_at_once),
     ("I5", ended_twice),
@@ -308,4 +377,10 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("I33", nobody_did_it),
     ("I33", a_state_of_no_event),
     ("I35", too_much_log),
+    ("I36", began_before_what_it_waits_for),
+    ("I36", began_after_a_failure),
+    ("I36", waits_for_what_has_failed),
+    ("I36", waits_for_what_has_succeeded),
+    ("I36", ended_with_what_succeeded),
+    ("I36", began_without_its_input),
 ]

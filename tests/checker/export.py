@@ -22,11 +22,13 @@ QUERIES = {
     " u.username AS user_name, j.gpu_count, j.node_count, j.gpus_per_node, j.remainder, j.gpu_memory_min_mib,"
     " j.nvlink_required, j.nvlink_exclusive, j.affinity, j.topology, j.not_before, j.max_duration_s, j.submitted_at,"
     " j.ended_at, j.eligible_at, j.epoch, j.attempt_number, j.preempted, j.preempt_count, j.infra_failures,"
-    " j.app_failures, j.avoid, j.preemptible, j.replaces_id AS replaces, j.depth, m.max_running"
+    " j.app_failures, j.avoid, j.preemptible, j.replaces_id AS replaces, j.depth, j.awaits,"
+    " j.after_any, j.params, j.spec, m.max_running"
     " FROM scheduling_job j LEFT JOIN scheduling_queue q ON q.id = j.queue_id"
     " LEFT JOIN scheduling_level l ON l.id = j.level_id LEFT JOIN scheduling_project p ON p.id = j.project_id"
     " LEFT JOIN auth_user u ON u.id = j.user_id LEFT JOIN scheduling_jobset m ON m.id = j.member_of_id"
     " ORDER BY j.submitted_at, j.id",
+    "predecessor": "SELECT job_id AS job, before_id AS before, named FROM scheduling_predecessor ORDER BY id",
     "attempt": "SELECT id, job_id AS job, number, epoch, granted_at, started_at, ended_at, remaining_s,"
     " resume_id AS resume, resume_step, outcome, log_bytes FROM scheduling_attempt ORDER BY granted_at, id",
     "part": "SELECT p.attempt_id AS attempt, n.name AS node, p.rank, p.claimed_at, p.ready_at, p.started_at"
@@ -51,9 +53,9 @@ QUERIES = {
     " JOIN scheduling_queue w ON w.id = v.queue_id ORDER BY r.id",
     "scheduler": "SELECT holder, epoch, last_tick_at FROM scheduling_schedulerstate",
 }  # fmt: skip
-IDS = {"attempt", "job", "artifact", "resume", "replaces"}
+IDS = {"attempt", "job", "artifact", "resume", "replaces", "before", "named"}
 INSTANTS = {"at", "start", "end", "deadline"}
-DOCUMENTS = {"data", "affinity", "topology", "avoid", "files", "gpus"}
+DOCUMENTS = {"data", "affinity", "topology", "avoid", "files", "gpus", "params", "spec"}
 TRUTHS = {
     "nvlink_required",
     "nvlink_exclusive",
@@ -63,6 +65,7 @@ TRUTHS = {
     "leaving",
     "disk_low",
     "preemptible",
+    "after_any",
 }
 
 

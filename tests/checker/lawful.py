@@ -76,11 +76,19 @@ class History:
             "ended_at": None, "eligible_at": None, "epoch": 0, "attempt_number": 0, "preempted": False,
             "preempt_count": 0, "infra_failures": 0, "app_failures": 0, "avoid": {},
             "preemptible": True, "replaces": None, "depth": 0, "max_running": None,
+            "awaits": 0, "after_any": False, "params": {}, "spec": {},
         }  # fmt: skip
         self.row("job", **{**row, **more})
         self.truth.append({"event": "acknowledged", "at": at + 1000, "wall": EPOCH + at, "job": name, "epoch": 0,
                            "pid": 1, "user": "alice", "key": f"key-{name}"})  # fmt: skip
         return name
+
+    def wait(self, job: str, *before: str) -> None:
+        """The job waits for these, which have yet to end."""
+        for each in before:
+            self.row("predecessor", job=job, before=each, named=each)
+        row = self.find("job", "id", job)
+        row.update(awaits=len(before), depth=1 + max(self.find("job", "id", each)["depth"] for each in before))
 
     def replace(self, old: str, new: str, at: float, **more: Any) -> str:
         """The new job was submitted in the place of the old one."""
@@ -277,6 +285,26 @@ def replacing(**wishes: Any) -> History:
     history.node("n1", gpus=1)
     history.replace(history.job("a", 5), "b", 20, **wishes)
     return history
+
+
+FIRST = "00000000-0000-4000-8000-000000000001"
+
+
+def a_chain() -> tuple[History, Grant]:
+    """A job whose output another reads, which began at 60, after its end at 50, and succeeded at 100."""
+    history = History()
+    gpus = history.node("n1", gpus=1)
+    first, second = history.job(FIRST, 5), history.job("b", 6, params={"inputs": {"net": f"@{FIRST}"}})
+    history.wait(second, first)
+    grant = history.grant(first, 10, *gpus)
+    history.run(grant, 12, 49)
+    history.row("output", job=first, artifact="m", attempt=grant.attempt)
+    history.finish(grant, 50)
+    history.find("job", "id", second).update(awaits=0, spec={"inputs": [{"artifact": "m", "as": "net"}]})
+    after = history.grant(second, 60, *gpus)
+    history.run(after, 62, 99)
+    history.finish(after, 100)
+    return history, after
 
 
 def began_earlier(history: History, at: float = 400) -> Evidence:

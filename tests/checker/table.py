@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.checker import devices, evictions, fences, health, ledgers, lives, loops, replaced, stored, turns
+from tests.checker import (
+    devices,
+    evictions,
+    fences,
+    health,
+    ledgers,
+    lives,
+    loops,
+    predecessors,
+    replaced,
+    stored,
+    turns,
+)
 from tests.checker.evidence import Evidence, Violation
 
 Decides = Callable[[Evidence], Iterator[Violation]]
@@ -44,6 +56,7 @@ DECIDED: dict[Decides, str] = {
     fences.one_scheduler_epoch_writes: "I32",
     fences.every_change_is_on_record_with_its_actor: "I33",
     stored.logs_are_bounded: "I35",
+    predecessors.a_job_comes_after_those_that_it_waits_for: "I36",
 }
 
 NOT_DECIDED: dict[str, str] = {
