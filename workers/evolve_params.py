@@ -14,6 +14,7 @@ from typing import Any
 from workers.evaluate_params import KNOWN as OF_EVALUATE
 from workers.evaluate_params import check_evaluate
 from workers.evolve_space import Entry, Settings, Space, space_of, starts_of
+from workers.harness_params import HARNESS, TASKS
 from workers.merge_params import check_merge, merge_references
 from workers.merge_recipe import recipe_references
 from workers.merge_strategies import STRATEGIES, Strategy
@@ -24,7 +25,7 @@ from workers.said_back import shown
 from workers.space_check import check_space
 
 KNOWN = ["merge", "space", "objective", "test", "population", "budget", "grid", "sigma", "seed"]
-OF_OBJECTIVE = [name for name in OF_EVALUATE if name != MODEL]
+OF_OBJECTIVE = [name for name in OF_EVALUATE if name not in (MODEL, HARNESS, TASKS)]
 OF_TEST = ["dataset", "file", "limit"]
 DATASET, TEST = "dataset", "test-dataset"
 MIN_POPULATION, MAX_POPULATION = 4, 1000

@@ -15,6 +15,7 @@ from scheduling.store.queries import artifacts as stored
 from scheduling.store.queries import evaluations
 from scheduling.store.queries.access import Actor
 from workers.evaluate_params import DATASET, METRICS, OF_TASK
+from workers.harness_params import is_higher_better, is_of_harness
 from workers.rows_params import MODEL
 
 MOST = 5000  # evaluations that are looked at, the newest
@@ -69,7 +70,7 @@ class Leaderboard:
     @property
     def higher_is_better(self) -> bool:
         """Is it, of this metric?"""
-        return self.metric in HIGHER
+        return _is_higher_better(self.metric)
 
 
 def wrong(actor: Actor, given: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
@@ -92,7 +93,8 @@ def leaderboard(actor: Actor, given: Mapping[str, str]) -> Leaderboard:
         return Leaderboard(None, None, "", (), (), tuple((each, found.get(each.dataset)) for each in contests))
     chosen = fitting[0]
     entries = contests[chosen]
-    metrics = tuple(name for name in METRICS if any(name in each.metrics for each in entries))
+    told = {name for each in entries for name in each.metrics}
+    metrics = (*(name for name in METRICS if name in told), *sorted(filter(is_of_harness, told)))
     metric = given.get("metric") or _first(metrics)
     return Leaderboard(
         chosen, found.get(chosen.dataset), metric, metrics, tuple(_ranked(actor, entries, metric)),
@@ -151,7 +153,7 @@ def _ranked(actor: Actor, found: Sequence[_Evaluation], metric: str) -> Iterator
     known = evaluations.by_digest(actor, by_model)
     told = evaluations.told_by_name((each, by_model[digest][0].name) for digest, each in known.items())
     values = {digest: _number(each[0].metrics[metric]) for digest, each in by_model.items()}
-    sign = -1.0 if metric in HIGHER else 1.0
+    sign = -1.0 if _is_higher_better(metric) else 1.0
     numbers = sorted(sign * value for value in values.values() if value is not None)
     for digest in sorted(values, key=lambda each: _order(values[each], sign, by_model[each][0].at)):
         newest, value, model = by_model[digest][0], values[digest], known.get(digest)
@@ -161,6 +163,10 @@ def _ranked(actor: Actor, found: Sequence[_Evaluation], metric: str) -> Iterator
             {name: _number(said) for name, said in newest.metrics.items()}, newest.counts, newest.artifact, newest.job,
             newest.at, len(by_model[digest]),
         )  # fmt: skip
+
+
+def _is_higher_better(metric: str) -> bool:
+    return metric in HIGHER or is_higher_better(metric)
 
 
 def _order(value: float | None, sign: float, at: datetime) -> tuple[bool, float, datetime]:
@@ -187,8 +193,11 @@ def _wrong(actor: Actor, given: Mapping[str, str]) -> Iterator[dict[str, Any]]:
             yield _said("dataset", f"there is no data set {shown(dataset)} in your projects{hint}", None)
     if limit and limit != "all" and not (limit.isdecimal() and limit.isascii()):
         yield _said("limit", f"limit is the number of samples or all, not {shown(limit)}", None)
-    if metric and metric not in METRICS:
-        message = f"there is no metric {shown(metric)}{nearest(metric, METRICS)}; give one of {', '.join(METRICS)}"
+    if metric and metric not in METRICS and not is_of_harness(metric):
+        message = (
+            f"there is no metric {shown(metric)}{nearest(metric, METRICS)}; give one of {', '.join(METRICS)}, or one of"
+            " a task of lm-eval, such as TASK/acc"
+        )
         yield _said("metric", message, list(METRICS))
 
 

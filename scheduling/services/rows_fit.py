@@ -8,6 +8,7 @@ from typing import Any
 
 from scheduling.services.model_config import config_of
 from workers.catalog import KINDS
+from workers.harness_params import HARNESS, task_file_faults
 from workers.huggingface_families import file_faults
 from workers.model_families import Family, architecture
 from workers.param_errors import ParamError
@@ -46,7 +47,10 @@ def faults(kind: str, params: Mapping[str, Any], found: Mapping[str, Any]) -> li
     data = KINDS[kind].data
     if data in found:
         dataset, field = found[data], f"params.{data}"
-        path, wrong = data_file([str(f["path"]) for f in dataset.files], params.get("file"), dataset.name, field)
+        paths = [str(f["path"]) for f in dataset.files]
+        if params.get(HARNESS) is not None:
+            return [*errors, *task_file_faults(paths, dataset.name, field)]
+        path, wrong = data_file(paths, params.get("file"), dataset.name, field)
         errors += wrong
         if path is not None and family is not None:
             errors += format_faults(path, family.task, dataset.name, field)

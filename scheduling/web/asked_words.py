@@ -15,6 +15,7 @@ from scheduling.web.people_words import label
 from scheduling.web.wording import gb, limit
 from workers.evolve_params import DATASET, TEST
 from workers.evolve_space import ALL, GROUP, LAYER
+from workers.harness_params import HARNESS, TASKS
 from workers.merge_recipe import BASE_INPUT, recipe_of
 from workers.merge_settings import is_filters, varies
 from workers.merge_strategies import GRANULARITIES, RESCALES, STRATEGIES
@@ -31,7 +32,7 @@ TOLD = frozenset({"kind", "name", "project", "params", "gpu_count", "node_count"
 FIRST = ("queue", "priority", "purpose", "gpu_memory_min", "max_duration")
 OF_MERGE = frozenset({"recipe", "models", "base_model", "strategy", "t", "weights", "normalize", "tokenizer_source"})
 OF_EVOLVE = frozenset({"merge", "space", "objective", "test"})
-OF_EVALUATE = frozenset({"model", "dataset", "metrics", "batch_size", "architecture"})
+OF_EVALUATE = frozenset({"model", "dataset", "metrics", HARNESS, TASKS, "batch_size", "architecture"})
 OF_INFER = frozenset({"model", "input", "batch_size", "architecture"})
 OF_COMMAND = frozenset({"argv", "shell", "files", "inputs", "env", "torchrun", "nproc", "limit_notice_s"})
 # What the parameters of a merge say when nobody has asked for anything else.
@@ -75,9 +76,7 @@ def _of_kind(job: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> 
         yield from _evolve(params, named)
         rest = OF_EVOLVE
     elif job["kind"] == "evaluate":
-        wanted = [METRIC_WORDS.get(name, name) for name in params.get("metrics") or ()]
-        metrics = {"word": "Metrics", "value": ", ".join(wanted) or "all of its kind of model"}
-        yield from _over_rows(params, named, ("model", "dataset"), metrics)
+        yield from _over_rows(params, named, ("model", "dataset"), _measured_by(params))
         rest = OF_EVALUATE
     elif job["kind"] == "infer":
         yield from _over_rows(params, named, ("model", "input"))
@@ -91,6 +90,15 @@ def _of_kind(job: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> 
     for name, value in params.items():
         if name not in rest and value is not None and UNSAID.get(name) != value:
             yield {"word": label(name), "value": _of_tensors(name, value)}
+
+
+def _measured_by(params: Mapping[str, Any]) -> Row:
+    """The metrics that are told, or the tasks that tell their own."""
+    if params.get(HARNESS) is not None:
+        tasks = ", ".join(params.get(TASKS) or ()) or "all of its task files"
+        return {"word": "Tasks", "value": f"{tasks}, by {params[HARNESS]}"}
+    wanted = [METRIC_WORDS.get(name, name) for name in params.get("metrics") or ()]
+    return {"word": "Metrics", "value": ", ".join(wanted) or "all of its kind of model"}
 
 
 def _merge(params: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> Iterator[Row]:

@@ -12,13 +12,14 @@ from scheduling.web import earlier, form_fields, rows_form, where_when
 from scheduling.web.form_fields import SHARED, fields_of, with_rest
 from scheduling.web.rows_form import ARCHITECTURE, READING
 from workers.evaluate_params import METRICS
+from workers.harness_params import HARNESS, TASKS
 
 KIND = "evaluate"
 TEMPLATE = "submit_evaluate.html"
 BY_LINE = tuple(where_when.RULES)
 ARTIFACTS = ("model", "dataset")  # chosen by the address of the form
-PARAMS = (*ARTIFACTS, *READING)
-TEXTS = (*SHARED, *PARAMS, ARCHITECTURE, *where_when.TEXTS)
+PARAMS = (*ARTIFACTS, *READING, HARNESS)
+TEXTS = (*SHARED, *PARAMS, TASKS, ARCHITECTURE, *where_when.TEXTS)
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "all": ("All metrics on 1 GPU", {"gpu_count": "1"}),
     "try": ("The first 100 samples", {"gpu_count": "1", "limit": "100"}),
@@ -63,12 +64,15 @@ def again(body: Mapping[str, Any]) -> Values:
     found = earlier.read(body)
     metrics = found.params.get("metrics")
     listed = isinstance(metrics, list) and all(isinstance(name, str) for name in metrics)
+    tasks = found.params.get(TASKS)
+    spoken = isinstance(tasks, list) and all(isinstance(name, str) for name in tasks)
     return Values(
-        {**found.texts, **found.texts_of(PARAMS), **rows_form.architecture_again(found.params)},
+        {**found.texts, **found.texts_of(PARAMS), **rows_form.architecture_again(found.params),
+         TASKS: " ".join(tasks or ()) if spoken else ""},
         metrics=tuple(metrics or ()) if listed else (),
         nvlink_required=found.nvlink_required,
-        rest=found.rest((*PARAMS, ARCHITECTURE, *(["metrics"] if listed else []))),
-    )
+        rest=found.rest((*PARAMS, ARCHITECTURE, *(["metrics"] if listed else []), *([TASKS] if spoken else []))),
+    )  # fmt: skip
 
 
 def faults(values: Values) -> tuple[dict[str, str], ...]:
@@ -81,6 +85,8 @@ def body_of(values: Values) -> dict[str, Any]:
     params = form_fields.params_of(values.texts, PARAMS, rows_form.WHOLE)
     if values.metrics:
         params["metrics"] = list(values.metrics)
+    if tasks := values.texts.get(TASKS, "").replace(",", " ").split():
+        params[TASKS] = tasks
     params |= rows_form.architecture_of(values.texts)
     body = {**fields_of(values.texts), **where_when.body_of(values.texts)}
     return with_rest({"kind": KIND, **body, "nvlink_required": values.nvlink_required, "params": params}, values.rest)

@@ -16,7 +16,7 @@ from scheduling.store.queries import pages
 from scheduling.store.queries.access import Actor
 from scheduling.web import csv_export
 from scheduling.web.access import signed_in
-from scheduling.web.metric_words import METRIC_WORDS
+from scheduling.web.metric_words import METRIC_WORDS, heading_of, word_of
 from scheduling.web.recipe_words import made_by
 from scheduling.web.wording import amount
 
@@ -52,7 +52,7 @@ def leaderboard(request: HttpRequest, actor: Actor) -> HttpResponse:
         "samples": _samples(found.contest, found.dataset),
         "rows": ranked[:SHOWN],
         "more": max(len(ranked) - SHOWN, 0),
-        "metrics": [{"name": name, "word": METRIC_WORDS[name]} for name in found.metrics],
+        "metrics": [{"name": name, "word": word_of(name), "head": heading_of(name)} for name in found.metrics],
         "others": [{"said": _samples(*each), "query": _address(each[0], given)} for each in found.others],
         "projects": pages.project_names(actor),
         "query": _address(found.contest, given) if found.contest else "",
@@ -92,7 +92,7 @@ def _row(entry: Entry, found: Leaderboard) -> dict[str, Any]:
         "value": entry.metrics[found.metric],
         "said": _said(entry.metrics[found.metric]),
         "others": [
-            {"word": METRIC_WORDS[name], "said": _said(entry.metrics[name]) if name in entry.metrics else "–"}
+            {"word": word_of(name), "said": _said(entry.metrics[name]) if name in entry.metrics else "–"}
             for name in found.metrics
             if name != found.metric
         ],
@@ -113,7 +113,7 @@ def _sentence(found: Leaderboard) -> str:
     ranked = [entry for entry in found.entries if entry.rank is not None]
     if not found.entries:
         return "No model has been evaluated yet." if not found.others else "Nothing was evaluated on these samples."
-    where = f"on {_samples(found.contest, found.dataset)} by {METRIC_WORDS[found.metric]}"
+    where = f"on {_samples(found.contest, found.dataset)} by {word_of(found.metric)}"
     if not ranked:
         return f"No model has a number {where}."
     best = [entry for entry in ranked if entry.rank == 1]
@@ -147,9 +147,9 @@ def _address(contest: Contest, given: Mapping[str, str]) -> str:
 
 def _beside(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Two models line by line: metrics, what they were made by and of, with whether they differ."""
-    for name, word in METRIC_WORDS.items():
+    for name in dict.fromkeys((*METRIC_WORDS, *one["metrics"], *other["metrics"])):
         if name in one["metrics"] or name in other["metrics"]:
-            yield _line(word, *(_said(each["metrics"].get(name)) for each in (one, other)))
+            yield _line(word_of(name), *(_said(each["metrics"].get(name)) for each in (one, other)))
     for name in dict.fromkeys((*one["counts"], *other["counts"])):
         yield _line(name.replace("_", " "), *(each["counts"].get(name) for each in (one, other)))
     recipes = [each["meta"].get("recipe") or {} for each in (one, other)]

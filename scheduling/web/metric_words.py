@@ -27,6 +27,16 @@ OF_KINDS: Mapping[str, tuple[Mapping[str, str], str]] = {
 FIRST = 24
 
 
+def word_of(name: str) -> str:
+    """What a metric of an evaluation is called; one of a task of lm-eval by its own name."""
+    return METRIC_WORDS.get(name, name)
+
+
+def heading_of(name: str) -> str:
+    """The same at the beginning of a line; names of tasks stay as they are."""
+    return METRIC_WORDS[name].capitalize() if name in METRIC_WORDS else name
+
+
 def rows(newest: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, str]]:
     """A row each: ``word``, ``value`` and ``when``, the step that it is of. Those of a kind that has words for
     them come in its own order, any other by name; ``newest`` are ``{name, step, value}``."""

@@ -44,6 +44,7 @@ from scheduling.web.wording import amount, gb, limit
 from workers.catalog import KINDS
 from workers.command_params import AFTER_SIGNAL, MAX_NPROC, SIGNALS
 from workers.evolve_params import GRID, SIGMA
+from workers.harness_params import HARNESSES
 from workers.infer_params import MAX_TEMPERATURE, NEW_TOKENS
 from workers.merge_strategies import GRANULARITIES, RESCALES, STRATEGIES
 from workers.model_layers import MAX_PATTERN
@@ -274,6 +275,7 @@ def _choices(kind: str, actor: Actor) -> dict[str, object]:
             "metrics": METRIC_WORDS.items(),
             "batch": BATCH,
             "data_hint": f"One file, {', '.join(FORMATS)}: {DATA_WORDS[kind]}",
+            "harnesses": HARNESSES,
             "architecture_like": rows_form.ARCHITECTURE_LIKE,
             "new_tokens": NEW_TOKENS,
             "most_temperature": f"{MAX_TEMPERATURE:g}",
@@ -308,6 +310,7 @@ def _foreign(texts: Mapping[str, str], context: Mapping[str, Any]) -> dict[str, 
         "tokenizer_source": [BASE, *models],
         "model": models,
         "dataset": datasets,
+        "harness": HARNESSES,
         "input": datasets,
         "test": datasets,
         "preempt_signal": SIGNALS,

@@ -99,6 +99,10 @@ def test_every_example_is_accepted(name):
         b.mlp(w.who["alice"], model, place)
     b.dataset(w.who["alice"], "digits-test")
     b.dataset(w.who["alice"], "digits-search", content=b"{}")
+    llama = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}).encode()
+    b.artifact(w.who["alice"], "tiny-llama", {"model.safetensors": b.tensors(), "config.json": llama,
+                                              "tokenizer.json": b"{}"})  # fmt: skip
+    b.artifact(w.who["alice"], "our-tasks", {"rivers.yaml": b"", "q.jsonl": b""}, kind="dataset")
     b.artifact(w.who["alice"], "my-code", {"train.py": b"", "eval.py": b""}, kind="output")
     if "replaces" in EXAMPLES[name]:
         waits = b.submitted(w.who["alice"], b.command_body())
@@ -111,6 +115,10 @@ def test_every_example_is_accepted(name):
 def test_the_job_that_the_page_on_programs_shows_is_accepted():
     w = world()
     b.model(w.who["alice"], "digits-0-4", 10)
+    llama = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}).encode()
+    b.artifact(w.who["alice"], "tiny-llama", {"model.safetensors": b.tensors(), "config.json": llama,
+                                              "tokenizer.json": b"{}"})  # fmt: skip
+    b.artifact(w.who["alice"], "our-tasks", {"rivers.yaml": b"", "q.jsonl": b""}, kind="dataset")
     b.artifact(w.who["alice"], "my-code", {"train.py": b""}, kind="output")
     page = (settings.BASE_DIR / "docs" / "programs.md").read_text()
     (shown,) = re.findall(r"-d '(\{\s*\"kind\": .*?\})'\n", page, re.S)

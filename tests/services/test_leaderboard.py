@@ -185,3 +185,19 @@ def test_a_model_is_shown_under_the_name_and_with_the_recipe_by_which_it_was_eva
     (entry,) = service.leaderboard(alice, {}).entries
     assert (entry.artifact.name, entry.name, entry.times) == ("a", "twin", 2)
     assert entry.meta == {"recipe": {"strategy": "slerp", "t": 0.5}}
+
+
+def test_metrics_of_tasks_rank_the_way_that_each_is_better(who: Any) -> None:
+    alice, data = who["alice"], dataset(who["alice"])
+    evaluated(alice, "a", data, 1, metrics={"rivers/acc": 0.5, "speech/word_perplexity": 9.0})
+    evaluated(alice, "b", data, 2, metrics={"rivers/acc": 0.75, "speech/word_perplexity": 12.0})
+    evaluated(alice, "c", data, 3, metrics={"rivers/acc": None, "other": 3.0})
+    found = service.leaderboard(alice, {})
+    assert (found.metric, found.metrics, found.higher_is_better) == (
+        "rivers/acc", ("rivers/acc", "speech/word_perplexity"), True,
+    )  # fmt: skip
+    assert board(alice) == [(1, "b"), (2, "a"), (None, "c")]
+    assert board(alice, metric="speech/word_perplexity") == [(1, "a"), (2, "b")]
+    assert not service.leaderboard(alice, {"metric": "speech/word_perplexity"}).higher_is_better
+    (error,) = service.wrong(alice, {"metric": "rivers/nothing"})
+    assert "or one of a task of lm-eval, such as TASK/acc" in error["message"]

@@ -12,6 +12,7 @@ from scheduling.models import Job
 from scheduling.services import jobs
 from scheduling.web import evaluate_form
 from tests import builders as b
+from tests.services.test_evaluations import LLAMA
 from tests.web.pages import beside, browser, text
 
 pytestmark = pytest.mark.django_db
@@ -159,3 +160,20 @@ def test_a_refused_body_may_hold_anything_and_is_shown_to_be_mended(world, param
     refused_job = jobs.submit({"kind": "evaluate", "project": "alpha", "params": params}, world.who["alice"], b.NOON)
     answer = browser().get(f"{FORM}?from={refused_job.job_id}")
     assert answer.status_code == 200
+
+
+def test_tasks_of_a_harness_are_typed_with_spaces_and_refused_beside_their_field(world):
+    files = {"model.safetensors": b.tensors(), "config.json": json.dumps(LLAMA).encode(), "tokenizer.json": b"{}"}
+    b.artifact(world.who["alice"], "llama", files)
+    b.artifact(world.who["alice"], "tasks", {"a.yaml": b"task: rivers", "q.jsonl": b"{}"}, kind="dataset")
+    browser().post(FORM, typed(model="llama", dataset="tasks", harness="lm-eval", tasks=" rivers, speech "))
+    job = Job.objects.get()
+    assert job.params == {"model": "llama", "dataset": "tasks", "harness": "lm-eval", "tasks": ["rivers", "speech"],
+                          "batch_size": 32}  # fmt: skip
+    assert "rivers, speech, by lm-eval" in text(browser().get(f"/jobs/{job.pk}/"))
+    again = text(browser().get(f"{FORM}?from={job.pk}"))
+    assert ('<option value="lm-eval" selected>' in again, 'name="tasks" value="rivers speech"' in again) == (True, True)
+    other = {"key": "2" * 36, "model": "llama", "dataset": "tasks", "harness": "lm-eval"}
+    assert "names no task" in refused("tasks", **{**other, "tasks": "a b/c"})
+    assert "no task file of lm-eval" in refused("dataset", **{**other, "dataset": "tests"})
+    assert "this is one of mlp" in refused("model", **{**other, "model": "net"})

@@ -83,3 +83,18 @@ def test_rest_says_the_same(results: list[Artifact]) -> None:
     assert answer["results"][0]["recipe"]["t"] == 0.4
     wrong = browser().get("/api/v1/leaderboard/?metric=speed&limit=x")
     assert (wrong.status_code, [e["field"] for e in wrong.json()["errors"]]) == (400, ["limit", "metric"])
+
+
+def test_metrics_of_tasks_have_their_own_names() -> None:
+    alice = b.people()["alice"]
+    data = dataset(alice)
+    for n, name in enumerate(("one", "two")):
+        evaluated(alice, name, data, n, metrics={"rivers/acc": 0.25 + n / 2, "rivers/acc_norm": 0.5})
+    html = page()
+    assert "two is the best of 2 models on tests by rivers/acc: 0.75." in html
+    assert '<option value="rivers/acc_norm" >rivers/acc_norm</option>' in html
+    both = [str(row.pk) for row in Artifact.objects.filter(kind="eval")]
+    beside = page(f"{PAGE}?compare={both[0]}&compare={both[1]}")
+    assert "rivers/acc_norm</th>" in beside
+    answer: Any = browser().get("/api/v1/leaderboard/", {"metric": "rivers/acc"}).json()
+    assert (answer["metric"], answer["better"]) == ("rivers/acc", "higher")

@@ -42,6 +42,11 @@ class TheirWords:
         self._tokenizer = tokenizer
         self._most = most
 
+    @property
+    def tokenizer(self) -> Any:
+        """The library's own."""
+        return self._tokenizer
+
     def encode(self, text: str) -> Sequence[int]:
         """All tokens of the text."""
         text.encode()  # half of a surrogate pair is told as such

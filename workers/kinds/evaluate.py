@@ -14,12 +14,12 @@ from workers.engines.measuring import Measured, measure
 from workers.engines.results import Results
 from workers.engines.samples import Labelled, Samples, read_samples
 from workers.evaluate_params import chosen_metrics
+from workers.harness_params import HARNESS
 from workers.kinds.by_batches import Speech, begun, cut_in_words, digest, lineage, made, refusing
 from workers.kinds.context import DONE, JobContext
+from workers.kinds.evaluate_tasks import METRICS, OUTPUT, RESULTS, evaluate_by_tasks
 from workers.kinds.opening import DataFile, Subject, open_subject
 
-OUTPUT = "evaluation"
-RESULTS, METRICS = "results.jsonl", "metrics.json"
 SPEECH = Speech("sample", "EMEP_EVALUATE_THROTTLE_S")
 
 
@@ -30,6 +30,8 @@ def run(context: JobContext) -> int:
 
 def _run(context: JobContext) -> int:
     devices = begun(context)
+    if context.params.get(HARNESS) is not None:
+        return evaluate_by_tasks(context, devices)
     subject = open_subject(context, devices, samples_of)
     metrics = chosen_metrics(subject.params, subject.family.task)
     told = lineage(

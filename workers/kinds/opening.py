@@ -18,6 +18,7 @@ from workers.engines.models import Loaded, load
 from workers.engines.refusals import EngineRefusal, Problem
 from workers.engines.sources import open_model
 from workers.engines.words import Words
+from workers.harness_params import HARNESS, task_file_faults
 from workers.huggingface_families import file_faults
 from workers.kinds.context import JobContext, JobInput
 from workers.model_families import Family
@@ -41,9 +42,9 @@ class Subject(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """The file of the data set that is read: where it lies, what messages call it, and the ``field`` of the job that
-    names the data set; the first ``limit`` rows of it, for a model of this family and configuration. ``words``: those
-    of the model where it has a tokenizer of its own."""
+    """The file of the data set that is read, or its directory: where it lies, what messages call it, and the ``field``
+    of the job that names the data set; the first ``limit`` rows of it, for a model of this family and configuration.
+    ``words``: those of the model where it has a tokenizer of its own."""
 
     path: Path
     label: str
@@ -131,7 +132,13 @@ def _files(directory: Path) -> list[str]:
 def file_of(
     data: JobInput, field: str, params: Mapping[str, Any], family: Family, config: Mapping[str, Any]
 ) -> tuple[DataFile | None, list[ParamError]]:
-    """The file of the data set that ``params`` name, and what is wrong with that; ``field`` names the data set."""
+    """The file of the data set that ``params`` name, all of it for tasks of a harness, and what is wrong with that;
+    ``field`` names the data set."""
+    if params.get(HARNESS) is not None:
+        errors = task_file_faults(_files(data.directory), data.title, field)
+        limit = params.get("limit")
+        right = not errors and (limit is None or type(limit) is int)
+        return (DataFile(data.directory, data.title, field, limit, family, config) if right else None), errors
     path, errors = data_file(_files(data.directory), params.get("file"), data.title, field)
     if path is not None:
         errors += format_faults(path, family.task, data.title, field)

@@ -48,7 +48,9 @@ class LeaderboardShape(serializers.Serializer[Any]):
     """The models of one contest, the best first."""
 
     contest = ContestShape(allow_null=True)
-    metric = serializers.ChoiceField(choices=[*METRICS, ""])
+    metric = serializers.CharField(
+        allow_blank=True, help_text=f"{', '.join(METRICS)}, or one of a task of lm-eval (TASK/acc)."
+    )
     better = serializers.ChoiceField(choices=["higher", "lower"])
     metrics = serializers.ListField(child=serializers.CharField())
     results = EntryShape(many=True)

@@ -18,6 +18,7 @@ from workers.command_params import (
     SIGNALS,
 )
 from workers.evaluate_params import METRICS, OF_TASK
+from workers.harness_params import HARNESS, HARNESSES, MAX_NAME, MAX_TASKS, TASKS
 from workers.infer_params import MAX_NEW_TOKENS, MAX_SEED, MAX_TEMPERATURE, NEW_TOKENS
 from workers.merge_mismatch import WORDS as ON_MISMATCH
 from workers.merge_params import MIN_SHARD_BYTES
@@ -179,6 +180,13 @@ PARAMETERS: Mapping[str, dict[str, Schema]] = {
                 f"of {TASK_WORDS[task]} {', '.join(names)}"
                 for task, names in OF_TASK.items()) + ".",
         },
+        HARNESS: _text("What evaluates instead, by task files in the dataset, a causal language model of Hugging Face. "
+                       "Without it the rows of the dataset are evaluated.", enum=list(HARNESSES)),
+        TASKS: {
+            "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": MAX_NAME}, "minItems": 1,
+            "maxItems": MAX_TASKS, "uniqueItems": True,
+            "description": "With harness: which of the tasks; without it all that the task files have.",
+        },
         **_ROWS,
     },
     "infer": {
@@ -292,6 +300,11 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
         "kind": "evaluate", "project": "alpha", "gpu_count": 1, "max_duration": "30m",
         "params": {"model": "digits-5-9", "dataset": "digits-test", "limit": 100, "file": "test.jsonl",
                    "architecture": {"model_type": "mlp", "layer_sizes": [64, 256, 128, 64, 10]}},
+    },
+    "A language model by tasks of lm-eval": {
+        "kind": "evaluate", "project": "alpha", "gpu_count": 1, "max_duration": "2h",
+        "params": {"model": "tiny-llama", "dataset": "our-tasks", "harness": "lm-eval", "tasks": ["rivers"],
+                   "batch_size": 16},
     },
     "What a model makes of each row": {
         "kind": "infer", "project": "alpha", "gpu_count": 1, "max_duration": "1h",
