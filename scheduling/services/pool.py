@@ -19,7 +19,7 @@ from scheduling.core.lifecycle import NodeEvent
 from scheduling.core.naming import forbidden_in
 from scheduling.core.reclaim import MASS_SILENCE
 from scheduling.core.units import parse_duration
-from scheduling.services import artifacts, described, health, notify, verification
+from scheduling.services import artifacts, described, failures, health, notify, verification
 from scheduling.services.described import seconds, whole
 from scheduling.store import load, record, seed, transfers
 from scheduling.store.commit import drains, nodes, parts
@@ -281,6 +281,8 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
     if outcome is Outcome.PREEMPTED and error:  # its cause is known here, what went wrong besides there
         why = WHY.get(str(message.get("why") or ""), "")
         error = "; ".join(words for words in (why, error) if words) if why not in error else error
+    errors = failures.errors_of(message) if outcome is Outcome.FAILED else []
+    error = failures.in_short(errors) or error
     outputs = artifacts.committed(attempt, [str(a) for a in message.get("artifacts") or []])
     saved = message.get("checkpoint")
     checkpoint = artifacts.committed(attempt, [str(saved)]) if saved else []
@@ -296,6 +298,7 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         avoid_nodes=[node] if outcome is Outcome.LOST and str(message["outcome"]) == "LOST" else [],
         avoid_gpus=ground.gpus,
         data=_how_it_went(message),
+        errors=errors,
     )
     ended = parts.end_part(attempt, epoch, node, how, now=now, actor=f"node {node}", policy=load.policy_of())
     if ended is None:

@@ -27,6 +27,8 @@ def final_report(
         "why": None if ending.outcome in _BY_ITSELF else why, "detail": ending.detail[:500],
         "step": (exited.facts.last_step if exited is not None else None) or 0,
     }  # fmt: skip
+    if ending.outcome is Outcome.FAILED and exited is not None and exited.facts.problems:
+        report["errors"] = list(exited.facts.problems)
     if end is not None and stop is not None and ending.outcome not in _BY_ITSELF:
         report |= _its_time(end, stop)
     if end is not None and not end.clean:

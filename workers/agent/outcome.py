@@ -42,7 +42,7 @@ class Facts:
 
     ``last_path`` is where the last declared checkpoint lies (None: none was declared); ``done_file``: the file by
     which the job says that it is done lies there; ``yielded``: it says that it leaves to be run again. ``last_words``:
-    the last line of its log.
+    the last line of its log. ``problems``: what is wrong one by one, as it has listed it.
     """
 
     done: bool = False
@@ -54,6 +54,7 @@ class Facts:
     artifacts: tuple[dict[str, Any], ...] = ()
     error_code: str = ""
     error_message: str = ""
+    problems: tuple[dict[str, str], ...] = ()
     bad_lines: int = 0
     first_bad: str = ""
     last_words: str = ""

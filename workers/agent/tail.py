@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from workers.agent.messages import Saved
 from workers.agent.outcome import Facts
+from workers.agent.problems import problems_of
 from workers.agent.unread import Unread
 from workers.protocol import MAX_EVENT_LINE
 
@@ -187,6 +188,7 @@ def read_facts(path: Path, *, stop_offset: int | None, left: bool = False) -> Fa
         done=done, yielded=yielded, last_path=last_path, checkpoint_after_stop=after, last_step=step,
         artifacts=tuple(artifacts.values()), error_code=clean_text(str(error.get("code", "")))[:100],
         error_message=clean_text(str(error.get("message", "")))[:1500], bad_lines=unread.lines,
+        problems=problems_of(error, clean_text),
         first_bad=unread.first,
     )  # fmt: skip
 

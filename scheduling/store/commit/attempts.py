@@ -41,7 +41,8 @@ YIELDED = "yielded"
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How an attempt or a node's part of it ended, as node or server say it; ``avoid_*`` is for next time."""
+    """How an attempt or a node's part of it ended, as node or server say it; ``avoid_*`` is for next time.
+    ``errors``: what is wrong with the job one by one, each ``field``, ``code`` and ``message``."""
 
     outcome: str
     exit_code: int | None = None
@@ -53,6 +54,7 @@ class End:
     avoid_nodes: Sequence[str] = ()
     avoid_gpus: Sequence[str] = ()
     data: dict[str, Any] = field(default_factory=dict)
+    errors: Sequence[dict[str, str]] = ()
 
 
 def ask_to_stop(attempt: Attempt, why: str, now: datetime, *, grace_s: float, force: bool = False) -> None:
@@ -151,6 +153,7 @@ def _move_job(
         "exit_code": how.exit_code,
         "outcome": "" if verdict.event is JobEvent.REQUEUE else verdict.outcome,
         "error": _error(verdict, how)[:4000],
+        "errors": list(how.errors) if verdict.event is JobEvent.FAIL else [],
         "epoch": job.epoch + (1 if how.outcome == "LOST" else 0),
     }
     message = _why_in_words(job, attempt, how)
