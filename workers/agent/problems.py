@@ -27,8 +27,12 @@ def problems_of(event: Mapping[str, Any], clean: Callable[[str], str]) -> tuple[
         }
         for each in given[:MOST]
     ]
-    omitted = details.get("omitted")
-    more = len(given) - len(found) + (omitted if type(omitted) is int and omitted > 0 else 0)
+    # One of an engine may stand for more of them.
+    more = sum(_count(each.get("more"), 1) for each in given[MOST:]) + _count(details.get("omitted"), 0)
     if found and more:
         found.append({"field": "", "code": "omitted", "message": f"and {more} more, left out here"})
     return tuple(found)
+
+
+def _count(value: Any, otherwise: int) -> int:
+    return value if type(value) is int and value > 0 else otherwise

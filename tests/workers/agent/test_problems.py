@@ -15,7 +15,7 @@ from workers.agent.problems import MOST
 from workers.agent.statedir import Ref
 from workers.agent.tail import read_facts
 from workers.emep_job import EventLog
-from workers.engines.refusals import EngineRefusal, Problem
+from workers.engines.refusals import MORE, EngineRefusal, Problem
 from workers.protocol import Outcome
 
 
@@ -48,6 +48,12 @@ def test_how_many_are_left_out_is_said(tmp_path: Path, count: int, size: int) ->
     found = told(tmp_path / "events", EngineRefusal.of(problem(n, size) for n in range(count))).problems
     assert len(found) <= MOST + 1
     assert found[-1] == {"field": "", "code": "omitted", "message": f"and {count - len(found) + 1} more, left out here"}
+
+
+def test_a_problem_that_stands_for_others_counts_as_these(tmp_path: Path) -> None:
+    rest = Problem("more_problems", "and 7 more in it", {"field": "params.dataset", MORE: 7})
+    found = told(tmp_path / "events", EngineRefusal.of([*(problem(n, 1) for n in range(MOST)), rest])).problems
+    assert found[-1]["message"] == "and 7 more, left out here"
 
 
 @pytest.mark.parametrize("details", [3, [], {"problems": "x"}, {"problems": [1]}, {"problems": {}}])
