@@ -36,9 +36,6 @@ BUSY_S = 60.0
 ASKING_S = 0.2
 # heartbeat 1.5 s, fence 6.75 s, kill 1.5 s, lease 9 s: fence + kill < lease as in the real ones
 SCALE = "0.15"
-THROTTLES = (
-    "EMEP_MERGE_THROTTLE_S", "EMEP_EVALUATE_THROTTLE_S", "EMEP_INFER_THROTTLE_S", "EMEP_EVOLVE_THROTTLE_S",
-)  # fmt: skip
 PREPARES = """
 import django
 django.setup()
@@ -47,6 +44,15 @@ from emep_site.embedded import prepare
 (settings.DATA_DIR / "run").mkdir()
 prepare.everything(print)
 """
+
+
+def throttles(throttle_s: float) -> dict[str, str]:
+    """The environment in which jobs of every kind take their time, about 9 x ``throttle_s`` or somewhat more.
+
+    A search has twice as many steps as the others, so it rests half as long after each.
+    """
+    steps = {"MERGE": 1.0, "EVALUATE": 1.0, "INFER": 1.0, "EVOLVE": 0.5}
+    return {f"EMEP_{kind}_THROTTLE_S": str(share * throttle_s) for kind, share in steps.items()}
 
 
 def until(true: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
@@ -188,15 +194,15 @@ class House:
 
         return until(there, f"job {job_id} in {states}; it is {self.job(job_id)}", patience_s)
 
+    def half_done(self, job_id: str) -> dict[str, Any] | None:
+        """The job if it has done something and has something left; else None."""
+        job = self.job(job_id)
+        p = job.get("progress") or {}
+        return job if job["state"] == "RUNNING" and 0 < p.get("step", 0) < p.get("total", 0) else None
+
     def in_the_middle(self, job_id: str) -> dict[str, Any]:
         """The job once it has done something and has something left."""
-
-        def there() -> Any:
-            job = self.job(job_id)
-            p = job.get("progress") or {}
-            return job if job["state"] == "RUNNING" and 0 < p.get("step", 0) < p.get("total", 0) else None
-
-        return until(there, f"job {job_id} half done; it is {self.job(job_id)}")
+        return until(lambda: self.half_done(job_id), f"job {job_id} half done; it is {self.job(job_id)}")
 
     def pid(self, program: str) -> int:
         """The process of one of the supervisor's programs, from its status lines (the newest)."""
@@ -260,7 +266,7 @@ def house(tmp: Path, *, throttle_s: float = 0.0, scale: str = SCALE, fresh: bool
     home, port = tmp / "data", free_port()
     inside = Path(truth.__file__).parent / "inside"
     env = {**os.environ, "EMEP_DATA_DIR": str(home), "EMEP_PORT": str(port), "EMEP_TIME_SCALE": scale,
-           **dict.fromkeys(THROTTLES, str(throttle_s)), truth.DIRECTORY: str(tmp / "truth"),
+           **throttles(throttle_s), truth.DIRECTORY: str(tmp / "truth"),
            "PYTHONPATH": os.pathsep.join(p for p in (str(inside), os.environ.get("PYTHONPATH", "")) if p)}  # fmt: skip
     for name in ("DATABASE_URL", "EMEP_BROKER_URL", "EMEP_STOP_WITH_PARENT"):
         env.pop(name, None)

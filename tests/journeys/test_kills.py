@@ -1,47 +1,66 @@
-"""Agent, keeper's agent by SIGSTOP, scheduler, web and broker: each is lost once in the middle of a job of a kind."""
+"""Agent, keeper's agent by SIGSTOP, scheduler, web and broker: each is lost once in the middle of a job of every kind.
+
+The four jobs fill the pool and are disturbed together: what befalls the house befalls each of them.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
-from tests.journeys.house import THROTTLES, House, gone, house, until
+from tests.journeys.house import House, gone, house, throttles, until
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
+
+KINDS = {"merge": House.merge, "evaluate": House.evaluate, "infer": House.infer, "evolve": House.evolve}
+QUICK_S = 1.2  # so long that all four are in the middle at once, also where they share a processor
+Jobs = dict[str, dict[str, Any]]  # by kind
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory):
-    with house(tmp_path_factory.mktemp("kills"), throttle_s=0.5) as made:
+    with house(tmp_path_factory.mktemp("kills"), throttle_s=3) as made:
         yield made
 
 
-@pytest.fixture(
-    scope="module", params=[House.merge, House.evaluate, House.infer, House.evolve],
-    ids=["merge", "evaluate", "infer", "evolve"],
-)  # fmt: skip
-def submit(request):
-    """How a job of the kind is submitted."""
-    return request.param
-
-
 @pytest.fixture(scope="module")
-def undisturbed(up, submit) -> str:
-    """The digests of what the job makes when nothing happens to it."""
-    return digest(up.until_state(submit(up, "undisturbed")["id"], "SUCCEEDED"))
+def undisturbed(up) -> dict[str, str]:
+    """The digests of what the job of each kind makes when nothing happens to it."""
+    return digests({kind: up.until_state(job, "SUCCEEDED") for kind, job in submitted(up, "undisturbed").items()})
 
 
-def digest(job: dict) -> str:
-    """The digests of all that the job made: of a search the best model and its ledger, else one artifact."""
-    made = sorted(artifact["sha256"] for artifact in job["artifacts"])
-    assert len(made) == (2 if job["kind"] == "evolve" else 1), job
-    return " ".join(made)
+def submitted(up: House, name: str, kinds: Iterable[str] = KINDS, **more: Any) -> dict[str, str]:
+    """The id of a new job of each of the kinds."""
+    return {kind: KINDS[kind](up, f"{name}-{kind}", **more)["id"] for kind in kinds}
 
 
-def ended_once(up, job_id: str) -> dict:
-    """The job, SUCCEEDED by exactly one terminal event."""
+def digests(jobs: Jobs) -> dict[str, str]:
+    """The digests of all that each job made: of a search the best model and its ledger, else one artifact."""
+    made = {kind: sorted(artifact["sha256"] for artifact in job["artifacts"]) for kind, job in jobs.items()}
+    assert {kind: len(each) for kind, each in made.items()} == {kind: 1 + (kind == "evolve") for kind in jobs}, jobs
+    return {kind: " ".join(each) for kind, each in made.items()}
+
+
+def all_half_done(up: House, ids: dict[str, str]) -> Jobs:
+    """The jobs of these ids, all in the middle of their work at the same time."""
+
+    def there() -> Jobs | None:
+        jobs = {kind: up.half_done(job) for kind, job in ids.items()}
+        return jobs if all(jobs.values()) else None
+
+    return until(there, f"{ids} are half done")
+
+
+def ended_once(up: House, jobs: Jobs) -> Jobs:
+    """The jobs, each SUCCEEDED by exactly one terminal event."""
+    return {kind: _ended_once(up, job["id"]) for kind, job in jobs.items()}
+
+
+def _ended_once(up: House, job_id: str) -> dict[str, Any]:
     job = up.until_state(job_id, "SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", patience_s=180)
     assert job["state"] == "SUCCEEDED", (job, up.client().get(f"/jobs/{job_id}/events/").text)
     events = up.client().get(f"/jobs/{job_id}/events/").json()
@@ -50,51 +69,56 @@ def ended_once(up, job_id: str) -> dict:
     return job
 
 
-def node_of(up, job: dict) -> str:
-    """The node that runs the job."""
-    return job["gpus"][0]["node"]
+def nodes_of(jobs: Jobs) -> dict[str, str]:
+    """The node that runs each job."""
+    return {kind: job["gpus"][0]["node"] for kind, job in jobs.items()}
+
+
+# The first of them, so that the house need not be stopped another time for jobs that last longer.
+def test_sigterm_in_the_middle_of_a_job_requeues_it_with_a_checkpoint_for_the_next_start(up, request):
+    # The scheduler is stopped before the agents: the jobs must last longer than that, also on a busy machine.
+    jobs = all_half_done(up, submitted(up, "stop-all"))
+    family = up.family()
+    assert up.stop(patience_s=120) == 0, up.output.read_text()
+    until(lambda: gone(family), "all gone", 10)
+    up.env |= throttles(QUICK_S)
+    up.start()
+    done = ended_once(up, jobs)
+    assert digests(done) == request.getfixturevalue("undisturbed")
+    told = {kind: (job["attempt"], job["preempt_count"]) for kind, job in done.items()}
+    assert told == dict.fromkeys(KINDS, (2, 0))
 
 
 @pytest.mark.parametrize("program", ["agent", "scheduler", "web", "broker"])
-def test_a_process_killed_in_the_middle_of_a_job_costs_nothing(up, submit, undisturbed, program):
-    job = up.in_the_middle(submit(up, f"kill-{program}")["id"])
-    name = f"agent-{node_of(up, job)}" if program == "agent" else program
-    pid = up.pid(name)
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: up.pid(name) != pid, f"{name} back")
-    done = ended_once(up, job["id"])
-    assert digest(done) == undisturbed
-    assert done["attempt"] == 1
+def test_a_process_killed_in_the_middle_of_a_job_costs_nothing(up, undisturbed, program):
+    jobs = all_half_done(up, submitted(up, f"kill-{program}"))
+    names = {f"agent-{node}" for node in nodes_of(jobs).values()} if program == "agent" else {program}
+    old = {name: up.pid(name) for name in names}
+    for pid in old.values():
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: all(up.pid(name) != pid for name, pid in old.items()), f"{names} back")
+    done = ended_once(up, jobs)
+    assert digests(done) == undisturbed
+    assert {kind: job["attempt"] for kind, job in done.items()} == dict.fromkeys(KINDS, 1)
 
 
-def test_a_stopped_agent_is_fenced_by_its_keeper_and_the_job_runs_once_elsewhere(up, submit, undisturbed):
-    job = up.in_the_middle(submit(up, "stop-agent")["id"])
-    node = node_of(up, job)
+@pytest.mark.parametrize("kinds", [("merge", "evaluate"), ("infer", "evolve")], ids=" ".join)
+def test_a_stopped_agent_is_fenced_by_its_keeper_and_each_of_its_jobs_runs_once_elsewhere(up, undisturbed, kinds):
+    pool = up.client().get("/pool/").json()["nodes"]
+    here = {"preferred": [{"key": "rack_id", "op": "In", "values": [pool[0]["rack_id"]], "weight": 100}]}
+    jobs = all_half_done(up, submitted(up, "stop-agent", kinds, affinity=here))
+    node = pool[0]["name"]
+    assert nodes_of(jobs) == dict.fromkeys(kinds, node)
     pid = up.pid(f"agent-{node}")
     old_jobs = [p for p in up.family() if "workers.kinds" in p.cmdline()]
     os.kill(pid, signal.SIGSTOP)
     try:
-        until(lambda: gone(old_jobs), "the keeper has fenced the old attempt")
-        assert up.job(job["id"])["attempt"] == 1, "the job was given away before its processes were gone"
-        done = ended_once(up, job["id"])
+        until(lambda: gone(old_jobs), "the keeper has fenced the old attempts")
+        attempts = {kind: up.job(job["id"])["attempt"] for kind, job in jobs.items()}
+        assert attempts == dict.fromkeys(kinds, 1), "a job was given away before its processes were gone"
+        done = ended_once(up, jobs)
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert digest(done) == undisturbed
-    assert done["attempt"] == 2
-    assert node_of(up, done) != node
-
-
-def test_sigterm_in_the_middle_of_a_job_requeues_it_with_a_checkpoint_for_the_next_start(up, submit, undisturbed):
-    # The scheduler is stopped before the agents: the job must last longer than that, also on a busy machine.
-    quick = {name: up.env[name] for name in THROTTLES}
-    up.stop(patience_s=120)
-    up.env |= dict.fromkeys(THROTTLES, "3")
-    job = up.start().in_the_middle(submit(up, "stop-all")["id"])
-    family = up.family()
-    assert up.stop(patience_s=120) == 0, up.output.read_text()
-    until(lambda: gone(family), "all gone", 10)
-    up.env |= quick
-    up.start()
-    done = ended_once(up, job["id"])
-    assert digest(done) == undisturbed
-    assert (done["attempt"], done["preempt_count"]) == (2, 0)
+    assert digests(done) == {kind: undisturbed[kind] for kind in kinds}
+    assert {kind: job["attempt"] for kind, job in done.items()} == dict.fromkeys(kinds, 2)
+    assert node not in nodes_of(done).values()

@@ -13,7 +13,7 @@ ENDED = ("SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED")
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory):
-    with house(tmp_path_factory.mktemp("preemption"), throttle_s=3.0, scale="0.4") as made:
+    with house(tmp_path_factory.mktemp("preemption"), throttle_s=2.0, scale="0.4") as made:
         yield made
 
 
