@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
 from django.db.models import F
@@ -18,36 +18,37 @@ _LOCKED = FixedObjects(
 )
 
 
+class Told(TypedDict, total=False):
+    """What a step may say beyond its event: words and facts for the event row, other columns of the job that change
+    with it, and the attempt it is about."""
+
+    message: str
+    data: dict[str, Any] | None
+    fields: dict[str, Any] | None
+    attempt: UUID | None
+
+
 def lock_job(job_id: UUID) -> Job | None:
     """The job's row, locked until the transaction ends (SQLite locks the whole file anyway)."""
     return _LOCKED.first(job_id)
 
 
-def move(
-    job: Job,
-    event: JobEvent,
-    now: datetime,
-    *,
-    actor: str,
-    message: str = "",
-    data: dict[str, Any] | None = None,
-    fields: dict[str, Any] | None = None,
-    attempt: UUID | None = None,
-) -> JobState | None:
+def move(job: Job, event: JobEvent, now: datetime, *, actor: str, **told: Unpack[Told]) -> JobState | None:
     """The job is in the state that ``event`` leads to, with its event row; None and unchanged where that is illegal.
 
     ``job`` may be stale: the update only matches while the row still has ``job.state``.
-    """  # fmt: skip
+    """
+    fields = told.get("fields") or {}
     source = JobState(job.state)
     target = advance(source, event)
     if target is None:
         return None
-    changes: dict[str, Any] = {"state": target, "version": F("version") + 1, **(fields or {})}
+    changes: dict[str, Any] = {"state": target, "version": F("version") + 1, **fields}
     if target in TERMINAL:
         changes["ended_at"] = now
     if not Job.objects.filter(pk=job.pk, state=source).update(**changes):
         return None
-    job.refresh_from_db(fields=["state", "version", "ended_at", *(fields or {})])
+    job.refresh_from_db(fields=["state", "version", "ended_at", *fields])
     journal.write(
         [
             journal.Note(
@@ -57,10 +58,10 @@ def move(
                 actor=actor,
                 version=job.version,
                 project=job.project.name if job.project else "",
-                attempt=attempt,
+                attempt=told.get("attempt"),
                 epoch=job.epoch,
-                message=message,
-                data={"from": source.value, "to": target.value, **(data or {})},
+                message=told.get("message", ""),
+                data={"from": source.value, "to": target.value, **(told.get("data") or {})},
             )
         ],
         now,
