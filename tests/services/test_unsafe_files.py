@@ -16,10 +16,11 @@ from tests import builders as b
 
 
 def zipped(*names: str) -> bytes:
+    """An archive of these members, the same whenever it is made: the parameters below are names of tests."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name in names:
-            archive.writestr(name, b"x")
+            archive.writestr(zipfile.ZipInfo(name), b"x")
     return file.getvalue()
 
 
