@@ -143,9 +143,9 @@ def run(part: Part, env: Mapping[str, str], *, beside_others: bool) -> str:
 def rounds() -> list[list[list[Part]]]:
     """Everything, round by round; in a round the rows run side by side, and the parts of a row one after another.
 
-    The journeys mostly wait for processes, so what computes all the time runs beside them. A house of a journey takes
-    a node for lost that gets no processor for some seconds: what computes gives way to it, and no more than two houses
-    are up at once.
+    The journeys mostly wait for processes, so what computes all the time runs beside them, the longest from the
+    beginning: the round lasts as long as the processors need for all of it. A house of a journey takes a node for lost
+    that gets no processor for some seconds: what computes gives way to it, and no more than two houses are up at once.
     """
     skip = [f"--ignore={d}" for d in (*SEPARATE, *RULES, *PROGRAMS)]
     by_group = ["--dist", "loadgroup"]
@@ -178,16 +178,15 @@ def rounds() -> list[list[list[Part]]]:
             ],
         ],
         [
-            [Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", *by_group)], gives_way=True)],
+            [
+                Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", *by_group)], gives_way=True),
+                # The server is thrown away with its databases: nothing to tear down.
+                Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, "-n", "2", *by_group, "--reuse-db")],
+                     ("postgresql",), gives_way=True),
+            ],
             [Part("programs", [pytest(*PROGRAMS)])],
-            [kills],
-        ],
-        [
-            # The server is thrown away with its databases: nothing to tear down.
-            [Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, "-n", "2", *by_group, "--reuse-db")],
-                  ("postgresql",), gives_way=True)],
-            [first_day, gang, killed_merges, Part("browser", [pytest("tests/browser")], ("chromium",))],
-            [faults, preemption],
+            [kills, preemption],
+            [first_day, gang, killed_merges, Part("browser", [pytest("tests/browser")], ("chromium",)), faults],
         ],
     ]  # fmt: skip
 
