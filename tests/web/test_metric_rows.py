@@ -28,32 +28,27 @@ def told(job: str) -> list[str]:
     return [entities.unescape(re.sub(r"<[^>]+>", "", f"{word}: {value}")) for word, value in rows]
 
 
-def test_an_evaluations_metrics_are_told_in_their_order_with_the_number_of_samples():
+@pytest.mark.parametrize(
+    ("body", "step", "points", "rows"),
+    [
+        (b.evaluate_body, 538, {"loss": 0.40681234, "accuracy": 0.87732342, "not_finite": 2.0},
+         ["Accuracy: 0.877323 of 538 samples", "Loss: 0.406812 of 538 samples",
+          "Losses that are no numbers: 2 of 538 samples"]),
+        (b.infer_body, 538_000, {"not_finite": 2.0, "bad_rows": 1.0, "new_tokens": 17_216_000.0},
+         ["New tokens: 17,216,000 of 538,000 rows", "Rows that could not be read: 1 of 538,000 rows",
+          "Rows without a finite result: 2 of 538,000 rows"]),
+    ],
+    ids=["evaluate", "infer"],
+)  # fmt: skip
+def test_what_came_of_samples_or_rows_is_told_in_its_order_with_their_number(body, step, points, rows):
     lab = b.lab()
     model, data = b.mlp(lab.who["alice"], "net", sizes=(4, 3)), b.dataset(lab.who["alice"], "tests")
-    job = b.submitted(lab.who["alice"], b.evaluate_body(model, data))
+    job = b.submitted(lab.who["alice"], body(model, data))
     b.ticked()
     attempt = str(Attempt.objects.get(job_id=job).pk)
-    for name, value in (("loss", 0.40681234), ("accuracy", 0.87732342), ("not_finite", 2.0)):
-        point(attempt, name, 538, value)
-    assert told(job) == [
-        "Accuracy: 0.877323 of 538 samples", "Loss: 0.406812 of 538 samples",
-        "Losses that are no numbers: 2 of 538 samples",
-    ]  # fmt: skip
-
-
-def test_what_came_of_rows_is_told_in_its_order_with_their_number():
-    lab = b.lab()
-    model, data = b.mlp(lab.who["alice"], "net", sizes=(4, 3)), b.dataset(lab.who["alice"], "tests")
-    job = b.submitted(lab.who["alice"], b.infer_body(model, data))
-    b.ticked()
-    attempt = str(Attempt.objects.get(job_id=job).pk)
-    for name, value in (("not_finite", 2.0), ("bad_rows", 1.0), ("new_tokens", 17_216_000.0)):
-        point(attempt, name, 538_000, value)
-    assert told(job) == [
-        "New tokens: 17,216,000 of 538,000 rows", "Rows that could not be read: 1 of 538,000 rows",
-        "Rows without a finite result: 2 of 538,000 rows",
-    ]  # fmt: skip
+    for name, value in points.items():
+        point(attempt, name, step, value)
+    assert told(job) == rows
 
 
 def test_of_a_program_each_series_newest_value_is_told_with_its_step():
