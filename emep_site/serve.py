@@ -7,10 +7,14 @@ yet: one slow download of a model would cost the model's size.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from typing import Any
 
 from daphne.cli import CommandLineInterface
 from daphne.server import Server
+
+from scheduling.services import artifact_files
 
 
 class Gate:
@@ -58,5 +62,18 @@ class Command(CommandLineInterface):
     server_class = PacedServer
 
 
+def refuse_wrong_store() -> None:
+    """The process ends with one line where nothing could ever be stored as the settings are. A store that does not
+    answer just now is only told of: jobs go on without it."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "emep_site.settings")
+    try:
+        artifact_files.check_store()
+    except artifact_files.StoreRefused as wrong:
+        raise SystemExit(f"EMEP: EMEP_STORE_URL: {wrong}") from wrong
+    except artifact_files.StoreAway as away:
+        sys.stderr.write(f"EMEP: EMEP_STORE_URL: {away}\n")
+
+
 if __name__ == "__main__":
+    refuse_wrong_store()
     Command.entrypoint()

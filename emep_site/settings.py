@@ -17,6 +17,8 @@ import environ
 import structlog
 from django.core.exceptions import ImproperlyConfigured
 
+from emep_site import store_address
+
 env = environ.Env()
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env.str("EMEP_DATA_DIR", default=str(BASE_DIR / "var"))).resolve()
@@ -132,6 +134,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "simple_history.middleware.HistoryRequestMiddleware",
+    "emep_site.store_away.StoreAwayPages",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -295,6 +298,12 @@ SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W021"]
 
 # ------------------------------------------------------------------ EMEP's own
 ARTIFACT_DIR = Path(env.str("EMEP_ARTIFACT_DIR", default=str(DATA_DIR / "artifacts")))
+# Artifacts are kept in that directory, or in this bucket: what is on its way to it lies in the directory nevertheless.
+_STORE = store_address.read(
+    *(env.str(f"EMEP_STORE_{name}", default="").strip() for name in ("URL", "ENDPOINT", "REGION", "PATH_STYLE"))
+)
+STORE_BUCKET, STORE_PREFIX = _STORE.bucket, _STORE.prefix
+STORE_ENDPOINT, STORE_REGION, STORE_PATH_STYLE = _STORE.endpoint, _STORE.region, _STORE.path_style
 # Scales every wait between server and agents (heartbeat 10 s, fence 45 s, lease 60 s, ...) together; tests use it.
 TIME_SCALE = number("EMEP_TIME_SCALE", 1.0)
 if not 0 < TIME_SCALE <= 10:
@@ -338,6 +347,7 @@ LOGGING = {
         "daphne": {"level": "WARNING"},
         "httpx": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
+        "botocore": {"level": "WARNING"},
     },
 }
 structlog.configure(

@@ -5,9 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.s3_server import S3
 
 HASHER = "django.contrib.auth.hashers.MD5PasswordHasher"
 
@@ -21,13 +25,38 @@ def nothing_collected(tmp_path_factory) -> Path:
 @pytest.fixture(autouse=True)
 def artifact_dir(tmp_path: Path, nothing_collected: Path, settings, monkeypatch) -> Path:
     """Each test has its own artifact store (never flushed to the disk: no test here loses power)."""
-    monkeypatch.setattr("scheduling.services.artifact_files.os.fsync", lambda _: None)
+    monkeypatch.setattr("scheduling.services.blobs_in_directory.os.fsync", lambda _: None)
     settings.ARTIFACT_DIR = tmp_path / "artifacts"
     settings.STATIC_ROOT = nothing_collected
     # every test client would read all static files anew; the tests of static files bring theirs
     settings.WHITENOISE_USE_FINDERS = False
     settings.PASSWORD_HASHERS = [HASHER]
     return settings.ARTIFACT_DIR
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def each_store(request, artifact_dir: Path) -> str:
+    """The test is made with blobs in the artifact directory, and once more with blobs in a bucket."""
+    if request.param == "bucket":
+        request.getfixturevalue("bucket")
+    return str(request.param)
+
+
+@pytest.fixture
+def bucket(artifact_dir: Path, s3, settings) -> str:
+    """The name of the empty bucket in which blobs are kept."""
+    settings.STORE_BUCKET, settings.STORE_PREFIX = s3.fresh_bucket(), "lab/one"
+    settings.STORE_ENDPOINT, settings.STORE_REGION, settings.STORE_PATH_STYLE = s3.endpoint, "us-east-1", True
+    return str(settings.STORE_BUCKET)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """A server that speaks S3, as long as the process runs."""
+    from tests.s3_server import served
+
+    with served() as server:
+        yield server
 
 
 @pytest.fixture

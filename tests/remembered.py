@@ -16,6 +16,8 @@ from typing import Any, Generic, TypeVar
 from django.conf import settings
 from django.db import connection, transaction
 
+from tests import stored
+
 T = TypeVar("T")
 # What the migrations fill. Every other table is empty when a test begins.
 FILLED = ("django_migrations", "django_content_type", "auth_permission")
@@ -49,8 +51,7 @@ class Remembered(Generic[T]):
             for statement, values in known.inserts:
                 cursor.execute(statement, values)
         for path, content in known.files.items():
-            (settings.ARTIFACT_DIR / path).parent.mkdir(parents=True, exist_ok=True)
-            (settings.ARTIFACT_DIR / path).write_bytes(content)
+            stored.lay(path, content)
         return copy.deepcopy(known.result)
 
     def learn(self) -> None:

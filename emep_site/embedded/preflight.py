@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from scheduling.services import artifact_files
+
 MIN_FREE_BYTES = 500_000_000
 PYTHONS = ((3, 11), (3, 13))
 
@@ -43,6 +45,14 @@ def data_dir(path: Path) -> None:
             f"{free / 1e6:.0f} MB are free at {path}, at least {MIN_FREE_BYTES / 1e6:.0f} MB are needed:"
             " free some space or choose another directory with EMEP_DATA_DIR"
         )
+
+
+def store() -> None:
+    """The artifact store that the settings choose can be written and read."""
+    try:
+        artifact_files.check_store()
+    except artifact_files.StoreAway as away:
+        raise Obstacle(f"EMEP_STORE_URL: {away}") from away
 
 
 def port(host: str, number: int) -> None:

@@ -15,6 +15,8 @@ from django.urls import Resolver404, resolve
 from django.views import defaults
 from rest_framework import exceptions
 
+from scheduling.services.artifact_files import StoreAway
+
 API = "/api/"
 RETRY_AFTER_S = 2
 UNKNOWN_HOST = (
@@ -108,6 +110,8 @@ def _as_problem(exc: Exception) -> Problem | None:
             "the database does not answer; try again",
             headers={"Retry-After": str(RETRY_AFTER_S)},
         )
+    if isinstance(exc, StoreAway):  # an agent asks again, as it does where the database is away
+        return Problem(503, "store_away", f"{exc}; nothing is lost", headers={"Retry-After": str(RETRY_AFTER_S)})
     if isinstance(exc, exceptions.APIException):
         return _of_drf(exc)
     return None

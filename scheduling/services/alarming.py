@@ -17,8 +17,8 @@ def alarms(now: datetime, *, can_store: bool) -> list[Reason]:
         found.append(
             Reason(
                 "STORE_DOWN",
-                "The artifact store takes nothing (its directory can't be written, or its disk is full): "
-                "no job is preempted until it does. Make room or mend its rights.",
+                "The artifact store takes nothing (its directory can't be written, its disk is full, or "
+                "its bucket does not answer): no job is preempted until it does. Make room or mend its rights.",
             )
         )
     corrupt = checks.corrupt()

@@ -26,7 +26,8 @@ def may_delete(actor: Actor, artifact: Any) -> bool:
 
 def is_restorable(artifact: Any) -> bool:
     """Whether all its bytes are still there."""
-    return all(bytes_on_disk.blob_size(each["sha256"]) == each["size"] for each in artifact.files)
+    here = bytes_on_disk.blob_sizes({each["sha256"] for each in artifact.files})
+    return all(here.get(each["sha256"]) == each["size"] for each in artifact.files)
 
 
 def kept_hours() -> int:

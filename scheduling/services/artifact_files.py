@@ -1,4 +1,4 @@
-"""Where artifact bytes lie on local disk: blobs by sha256, published by link, never rewritten."""
+"""Artifact bytes: uploads on their way lie in the artifact directory, what is stored is in the store of blobs."""
 
 from __future__ import annotations
 
@@ -8,49 +8,59 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 from uuid import UUID
 
 from django.conf import settings
-from safetensors import SafetensorError, safe_open
+
+from scheduling.services import blobs_in_directory
+from scheduling.services.blob_store import NAME as NAME
+from scheduling.services.blob_store import CorruptModel as CorruptModel
+from scheduling.services.blob_store import NoSpace as NoSpace
+from scheduling.services.blob_store import StoreAway as StoreAway
+from scheduling.services.blob_store import StoreRefused as StoreRefused
+from scheduling.services.blob_store import Words, a_few_at_a_time, store
+from scheduling.services.blob_store import tensors_of as tensors_of
 
 CHUNK = 1024 * 1024
-# The file that tells whose the directory is.
-NAME = "store-name"
-LEAST_FREE = 64 * CHUNK
-WRITERS = 8
-
-T = TypeVar("T")
 
 
-class NoSpace(Exception):
-    """The artifact directory's file system is full."""
-
-
-class CorruptModel(ValueError):
-    """A file named ``*.safetensors`` is not one, or is cut off."""
+def check_store() -> None:
+    """StoreAway says why the store of blobs can't be used and what to do."""
+    store().check()
 
 
 def can_store() -> bool:
-    """Whether a checkpoint could be stored now: the directory can be written and is not full (D31)."""
-    try:
-        settings.ARTIFACT_DIR.mkdir(parents=True, exist_ok=True)
-        return os.access(settings.ARTIFACT_DIR, os.W_OK) and shutil.disk_usage(settings.ARTIFACT_DIR).free >= LEAST_FREE
-    except OSError:
-        return False
+    """Whether a checkpoint could be stored now: the directory can be written and is not full (D31), and the store takes
+    blobs."""
+    return blobs_in_directory.can_write() and store().can_store()
+
+
+def is_local() -> bool:
+    """Whether blobs are kept in the artifact directory itself."""
+    return isinstance(store(), blobs_in_directory.Directory)
+
+
+def words() -> Words:
+    """How the store of blobs is spoken of."""
+    return store().words()
 
 
 def blob(sha256: str) -> Path:
-    """The path of a blob, there or not."""
-    return Path(f"{settings.ARTIFACT_DIR}/objects/{sha256[:2]}/{sha256[2:]}")
+    """The path of a blob in the artifact directory, there or not."""
+    return blobs_in_directory.path_of(sha256)
 
 
 def blob_size(sha256: str) -> int | None:
     """The size of a blob in bytes; None when it is not there."""
-    return _size(blob(sha256))
+    return blob_sizes([sha256]).get(sha256)
+
+
+def blob_sizes(digests: Collection[str]) -> dict[str, int]:
+    """The size in bytes of each of these blobs that is there."""
+    return store().sizes(digests)
 
 
 def part(upload: UUID, number: int) -> Path:
@@ -88,26 +98,11 @@ def keep_whole(upload: UUID, files: Mapping[int, bytes]) -> None:
             file.write(files[number])
 
     try:
-        _a_few_at_a_time(write, list(files))
+        a_few_at_a_time(write, list(files))
     except OSError as full:
         if full.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoSpace("the artifact store is full") from full
         raise
-
-
-def _a_few_at_a_time(work: Callable[[T], None], things: Sequence[T]) -> None:
-    """The work is done on each: the disk takes many for little more than one, and a checkpoint has thousands."""
-
-    def some(first: int) -> None:
-        for thing in things[first::WRITERS]:
-            work(thing)
-
-    if len(things) < WRITERS:
-        for thing in things:
-            work(thing)
-        return
-    with ThreadPoolExecutor(WRITERS) as writers:
-        list(writers.map(some, range(WRITERS)))
 
 
 def append(upload: UUID, number: int, offset: int, chunks: Iterator[bytes], limit: int) -> int:
@@ -141,11 +136,11 @@ def linked(upload: UUID, number: int, source: Path) -> Path:
 
 
 @contextlib.contextmanager
-def alone_with(upload: UUID) -> Iterator[bool]:
-    """Whether no other process has entered this for the upload; none can meanwhile."""
+def alone_with(upload: UUID, lock_name: str = "lock") -> Iterator[bool]:
+    """Whether nobody else has entered this for the upload; nobody can meanwhile."""
     folder = part(upload, 0).parent
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("ab") as lock:
+    with (folder / lock_name).open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -156,7 +151,7 @@ def alone_with(upload: UUID) -> Iterator[bool]:
 
 def room() -> int:
     """So many bytes can be stored before the directory's file system counts as full; below zero when it does."""
-    return shutil.disk_usage(made()).free - LEAST_FREE
+    return shutil.disk_usage(made()).free - blobs_in_directory.LEAST_FREE
 
 
 def made() -> Path:
@@ -177,40 +172,7 @@ def publish(upload: UUID, files: Mapping[int, str], *, anew: Collection[str] = (
     A blob that is there already stays, but one of another size, and those ``anew``, which are damaged: these are
     replaced.
     """
-    _a_few_at_a_time(_write_out, [part(upload, number) for number in files])
-    folders: dict[Path, None] = {}
-    for number, sha256 in files.items():
-        target = blob(sha256)
-        if target.parent not in folders:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            folders[target.parent] = None
-        received = part(upload, number)
-        if sha256 in anew or _size(target) not in (None, received.stat().st_size):
-            fresh = received.with_name(f"{number}.anew")
-            fresh.unlink(missing_ok=True)
-            fresh.hardlink_to(received)
-            fresh.replace(target)
-        else:
-            with contextlib.suppress(FileExistsError):
-                target.hardlink_to(received)
-    _a_few_at_a_time(_write_names_out, list(folders))
-
-
-def _write_out(source: Path) -> None:
-    file = os.open(source, os.O_RDONLY | os.O_CREAT, 0o644)  # an empty file was never sent
-    try:
-        os.fchmod(file, 0o444)
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def _write_names_out(folder: Path) -> None:
-    directory = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    store().keep([(part(upload, number), sha256) for number, sha256 in files.items()], anew=anew)
 
 
 def forget(upload: UUID) -> None:
@@ -219,21 +181,13 @@ def forget(upload: UUID) -> None:
 
 
 def open_blob(sha256: str) -> BinaryIO:
-    """The blob's bytes; FileNotFoundError when they are missing."""
-    return blob(sha256).open("rb")
+    """The blob's bytes; FileNotFoundError when they are missing, StoreAway when that can't be told."""
+    return store().opened(sha256)
 
 
-def tensors_of(path: Path) -> dict[str, list[object]]:
-    """``{name: [dtype, [shape]]}`` of a safetensors file, from its header alone; CorruptModel says what is wrong."""
-    try:
-        with safe_open(str(path), framework="numpy") as file:
-            return {name: _row(file.get_slice(name)) for name in file.keys()}  # noqa: SIM118  no mapping
-    except (SafetensorError, OSError, ValueError) as wrong:
-        raise CorruptModel(str(wrong)[:300]) from wrong
-
-
-def _row(piece: object) -> list[object]:
-    return [piece.get_dtype(), list(piece.get_shape())]  # type: ignore[attr-defined]
+def tensors_of_blob(sha256: str) -> dict[str, list[object]]:
+    """``{name: [dtype, [shape]]}`` of a blob of safetensors; CorruptModel says what is wrong with it."""
+    return store().tensors(sha256)
 
 
 @contextlib.contextmanager
@@ -274,27 +228,29 @@ def _lock_file() -> BinaryIO:
 
 def blobs() -> dict[str, int]:
     """Every blob that is stored, with its size in bytes."""
-    found: dict[str, int] = {}
-    with contextlib.suppress(FileNotFoundError):
-        for folder in os.scandir(settings.ARTIFACT_DIR / "objects"):
-            with os.scandir(folder) as files:
-                found |= {folder.name + file.name: file.stat().st_size for file in files}
-    return found
+    return store().all()
+
+
+def remove_blobs(digests: Collection[str]) -> None:
+    """These blobs are not there any more."""
+    store().remove(digests)
 
 
 def remove_blob(sha256: str) -> None:
     """The blob is not there any more."""
-    blob(sha256).unlink(missing_ok=True)
+    remove_blobs([sha256])
 
 
 def store_name() -> str | None:
-    """By what name the directory's database knows it; None before it was given one."""
-    with contextlib.suppress(FileNotFoundError):
-        return (settings.ARTIFACT_DIR / NAME).read_text().strip() or None
-    return None
+    """By what name the store's database knows it; None before it was given one."""
+    return store().name()
 
 
 def name_store(name: str) -> None:
-    """The directory has that name from now on."""
-    settings.ARTIFACT_DIR.mkdir(parents=True, exist_ok=True)
-    (settings.ARTIFACT_DIR / NAME).write_text(f"{name}\n")
+    """The store has that name from now on."""
+    store().give_name(name)
+
+
+def tidy_store(*, older_than_s: float) -> int:
+    """What was begun to be stored longer ago and never ended is gone from the store; returns how many."""
+    return store().tidy(older_than_s=older_than_s)

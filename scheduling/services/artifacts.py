@@ -13,6 +13,7 @@ from django.conf import settings
 from scheduling.core.fields import shown
 from scheduling.services import artifact_files as bytes_on_disk
 from scheduling.services import quota, torch_files, unsafe_files
+from scheduling.services.blob_store import a_few_at_a_time
 from scheduling.store import artifact_rows as rows
 from scheduling.store import checks
 from scheduling.store.commit.parts import live_part
@@ -103,7 +104,8 @@ def _known(upload: Any, files: Sequence[FileEntry]) -> set[str]:
     """
     mine = rows.project_has(upload.project_id, [f["sha256"] for f in files])
     mine -= checks.unsound(mine) if mine else set()
-    return {f["sha256"] for f in files if f["sha256"] in mine and bytes_on_disk.blob_size(f["sha256"]) == f["size"]}
+    here = bytes_on_disk.blob_sizes(mine)
+    return {f["sha256"] for f in files if here.get(f["sha256"]) == f["size"]}
 
 
 def _fenced(owner: Owner) -> Any:
@@ -229,7 +231,20 @@ def commit(owner: Owner, upload_id: str, message: Mapping[str, Any], now: dateti
     upload = _reachable(owner, upload_id)
     if isinstance(upload, Refusal):
         return upload
+    if upload.artifact_id is not None or bytes_on_disk.is_local():
+        return _whole(owner, upload, message, now)
+    # To a bucket it takes long, so it is asked for again meanwhile: once at a time is enough.
+    with bytes_on_disk.alone_with(upload.pk, "commit.lock") as alone:
+        if not alone:
+            return Refusal(503, "under_way", "the same is being stored just now: ask again in a while")
+        upload = _reachable(owner, upload_id)
+        return upload if isinstance(upload, Refusal) else _whole(owner, upload, message, now)
+
+
+def _whole(owner: Owner, upload: Any, message: Mapping[str, Any], now: datetime) -> dict[str, Any] | Refusal:
+    """The artifact of the upload, made now or before."""
     if upload.artifact_id is not None:
+        bytes_on_disk.forget(upload.pk)
         return {"artifact": str(upload.artifact_id), "digest": upload.artifact.digest}
     files = _with_digests(upload, message.get("sha256"))
     if isinstance(files, Refusal):
@@ -242,7 +257,6 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
     """The artifact of these files, whose bytes have come or are here already."""
     known, sizes = _known(upload, files), bytes_on_disk.part_sizes(upload.pk)
     tensors: dict[str, Any] = {}
-    unsafe: dict[str, str] = {}
     wrong: list[Refusal] = []
     for number, entry in enumerate(files):
         missing = None
@@ -255,13 +269,15 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
             wrong.append(found)
         else:
             tensors |= found
-        if unsafe_format := _unsafe_format(upload.pk, number, entry, known):
-            unsafe[entry["path"]] = unsafe_format
     if wrong:
         return _together(wrong)
+    unsafe = _unsafe_formats(upload.pk, files, known)
     received = {n: entry["sha256"] for n, entry in enumerate(files) if entry["sha256"] not in known}
     anew = checks.unsound(received.values())
-    bytes_on_disk.publish(upload.pk, received, anew=anew)
+    try:
+        bytes_on_disk.publish(upload.pk, received, anew=anew)
+    except bytes_on_disk.NoSpace as full:
+        return Refusal(507, "no_space", f"{full}; free space or ask an admin, then commit again")
     done = rows.commit_upload(
         upload.pk, digest=manifest_digest(files), files=sorted(files, key=lambda f: f["path"]),
         tensors=tensors or None, unsafe=unsafe, published=owner.actor is not None, now=now,
@@ -275,6 +291,18 @@ def _committed(owner: Owner, upload: Any, files: list[FileEntry], now: datetime)
     bytes_on_disk.forget(upload.pk)
     checks.stored_anew(anew, now)
     return {"artifact": str(done[0]), "digest": done[1]}
+
+
+def _unsafe_formats(upload: UUID, files: Sequence[FileEntry], known: set[str]) -> dict[str, str]:
+    """``{path: format}`` of those of the files, which are here, that can run code when somebody loads them."""
+    found: dict[str, str] = {}
+
+    def look(number: int) -> None:
+        if unsafe_format := _unsafe_format(upload, number, files[number], known):
+            found[files[number]["path"]] = unsafe_format
+
+    a_few_at_a_time(look, range(len(files)))
+    return dict(sorted(found.items()))
 
 
 def _unsafe_format(upload: UUID, number: int, entry: FileEntry, known: set[str]) -> str:
@@ -339,13 +367,13 @@ def _tensors(upload: Any, number: int, entry: FileEntry, known: set[str]) -> dic
     path, sha = entry["path"], entry["sha256"]
     if upload.kind != "model":
         return {}
-    place = bytes_on_disk.blob(sha) if sha in known else bytes_on_disk.part(upload.pk, number)
-    if torch_fault := torch_files.fault(path, lambda: place.open("rb")):
+    here = None if sha in known else bytes_on_disk.part(upload.pk, number)
+    if torch_fault := torch_files.fault(path, lambda: here.open("rb") if here else bytes_on_disk.open_blob(sha)):
         return Refusal(422, "corrupt_model", f"{path!r} holds no whole weights: {torch_fault}", path)
     if not path.endswith(".safetensors"):
         return {}
     try:
-        return bytes_on_disk.tensors_of(place)
+        return bytes_on_disk.tensors_of(here) if here else bytes_on_disk.tensors_of_blob(sha)
     except bytes_on_disk.CorruptModel as corrupt:
         return Refusal(422, "corrupt_model", f"{path!r} is not a whole safetensors file: {corrupt}", path)
 
@@ -361,8 +389,10 @@ def committed(attempt: UUID, ids: Sequence[str]) -> list[tuple[str, UUID]]:
 
 
 def collect_uploads(now: datetime, *, older_than_s: float) -> int:
-    """Uploads that nobody finished are gone, with their bytes; returns how many."""
+    """Uploads that nobody finished are gone, with their bytes, and what was begun of them in the store; returns how
+    many."""
     stale = rows.abandon_uploads(now, older_than_s=older_than_s)
     for upload in stale:
         bytes_on_disk.forget(upload)
+    bytes_on_disk.tidy_store(older_than_s=older_than_s)
     return len(stale)

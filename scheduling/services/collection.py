@@ -18,7 +18,7 @@ ACTOR = "retention"
 
 
 class ForeignStore(Exception):
-    """The artifact directory is another database's: what that one needs can't be known here."""
+    """The artifact store is another database's: what that one needs can't be known here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def collect(now: datetime, *, dry_run: bool = False) -> Report:
     """Artifacts whose time is over count as deleted; blobs that nobody needs for longer than the grace are removed.
 
     Two passes at least see a blob unneeded, a grace apart, before it goes. Nothing is removed while an upload is being
-    committed or an artifact restored: those rely on blobs that they have seen. ForeignStore when the directory belongs
+    committed or an artifact restored: those rely on blobs that they have seen. ForeignStore when the store belongs
     to another database.
     """
     refuse_foreign()
@@ -82,13 +82,13 @@ def collect(now: datetime, *, dry_run: bool = False) -> Report:
 
 
 def refuse_foreign() -> None:
-    """Directory and database know each other by a name that both keep from the first time on. ForeignStore when they
-    don't, or when nothing is in the directory of what the database has stored."""
-    theirs, ours = bytes_on_disk.store_name(), blobs.store_name()
+    """Store and database know each other by a name that both keep from the first time on. ForeignStore when they
+    don't, or when nothing is in the store of what the database has stored."""
+    theirs, ours, words = bytes_on_disk.store_name(), blobs.store_name(), bytes_on_disk.words()
     if theirs is None and ours and blobs.has_artifacts() and not bytes_on_disk.blobs():
         raise ForeignStore(
-            f"the artifact directory {settings.ARTIFACT_DIR} has nothing of what this database has stored: is it "
-            f"mounted? If it is lost for good, write {ours} into the file {bytes_on_disk.NAME} in it"
+            f"the {words.place} has nothing of what this database has stored: {words.question} If it is lost for good, "
+            f"write {ours} into {words.name_kept_in}"
         )
     if theirs is None and (ours or blobs.has_artifacts() or not bytes_on_disk.blobs()):
         ours = ours or str(uuid4())
@@ -96,8 +96,8 @@ def refuse_foreign() -> None:
         blobs.name_store(ours)
     elif theirs is None or theirs != ours:
         raise ForeignStore(
-            f"the artifact directory {settings.ARTIFACT_DIR} belongs to another database: nothing was deleted or "
-            "removed. Give each database a directory of its own (EMEP_ARTIFACT_DIR)"
+            f"the {words.place} belongs to another database: nothing was deleted or removed. "
+            f"Give each database {words.one_each}"
         )
 
 
@@ -108,8 +108,7 @@ def _gone_through(now: datetime, grace: timedelta, expired: Some, *, dry_run: bo
     ripe = {sha: size for sha, size in unused.items() if since.get(sha, now) <= now - grace}
     if not dry_run:
         blobs.note_unused(unused, now)
-        for sha in ripe:
-            bytes_on_disk.remove_blob(sha)
+        bytes_on_disk.remove_blobs(ripe)
         blobs.gone(ripe, now)
     waiting = {sha: size for sha, size in unused.items() if sha not in ripe}
     kept = {sha: size for sha, size in stored.items() if sha in needed}

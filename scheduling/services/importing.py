@@ -118,6 +118,9 @@ def _cant_begin(source: Source, wanted: Wanted, actor: Actor) -> Refusal | None:
     if os.geteuid() == 0 and (theirs := _owner(folder)) != 0:
         words = f"{folder} belongs to user {theirs}, whose server could not write beside what root stores"
         return Refusal(403, "wrong_user", f"{words}: run this as that user")
+    if wanted.link and not bytes_on_disk.is_local():
+        words = f"bytes are kept in the {bytes_on_disk.words().place}, which takes no links"
+        return Refusal(422, "cant_link", f"{words}: leave --link out to copy them")
     me = os.geteuid()
     if wanted.link and me != 0:
         other = next((item for item in source.items if _owner(item.at) != me), None)
@@ -147,7 +150,11 @@ def _no_room(more: int) -> Refusal | None:
     if more <= free:
         return None
     words = f"{more} bytes are to be copied and {max(free, 0)} have room in {settings.ARTIFACT_DIR}"
-    return Refusal(507, "no_space", f"{words}: free some, or take the files themselves by --link")
+    return Refusal(507, "no_space", f"{words}: free some{_or_link()}")
+
+
+def _or_link() -> str:
+    return ", or take the files themselves by --link" if bytes_on_disk.is_local() else ""
 
 
 def _given_up(upload: UUID, why: Refusal) -> Refusal:
@@ -197,7 +204,7 @@ class _Work:
         try:
             found, git = self._linked(number, item) if self._wanted.link else self._copied(number, item)
         except bytes_on_disk.NoSpace as full:
-            return Refusal(507, "no_space", f"{full}: free some space, or take the files themselves by --link")
+            return Refusal(507, "no_space", f"{full}: free some space{_or_link()}")
         except (ValueError, _Changed):
             words = f"{item.path!r} changed while it was read: begin again when nothing writes to it any more"
             return Refusal(409, "changed", words, item.path)

@@ -9,7 +9,7 @@ from scheduling.services import artifact_files
 from tests import builders as b
 from tests.api.calls import error, problem, sha, world
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from scheduling.api.shapes.files import FileShape
 from scheduling.models import Artifact, Project
 from scheduling.services import artifact_files
 from tests import builders as b
+from tests import stored
 from tests.api.calls import Caller, busy_world, error, fetched, problem, sha, world
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
 
 def begun(caller: Caller, files: dict[str, bytes], *, hashes: bool = False, **changed: Any) -> dict[str, Any]:
@@ -486,5 +487,5 @@ def test_head_tells_the_length_and_sends_nothing():
 
 def test_bytes_that_are_gone_are_a_plain_500():
     alice, where = ten()
-    artifact_files.blob(sha(TEN)).unlink()
+    stored.spoil(sha(TEN), None)
     problem(alice.get(where), 500, "bytes_missing")

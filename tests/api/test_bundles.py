@@ -10,7 +10,7 @@ from scheduling.models import Attempt
 from tests.api.calls import busy_world, problem
 from workers.bundles import MAX_BYTES, MAX_HEAD, arrived, head
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
 CONTENT = b"saved"
 ENTRY = {"path": "a", "size": len(CONTENT), "sha256": hashlib.sha256(CONTENT).hexdigest()}

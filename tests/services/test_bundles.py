@@ -11,10 +11,11 @@ from scheduling.models import Artifact, Upload
 from scheduling.services import artifact_bundles, artifact_files, artifacts
 from scheduling.services.artifacts import Owner, Refusal
 from tests import builders as b
+from tests import stored as at_rest
 from tests.services.test_gangs import two
 from workers.bundles import MAX_BYTES, MAX_FILES, arrived, head
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
 FILES = {"framework/a": b"one", "framework/b": b"two", "framework/c": b"three"}
 
@@ -56,7 +57,7 @@ def test_the_files_of_a_bundle_are_an_artifact_once_committed():
     saving = Saving()
     assert saving.sends(bundle(FILES)) == {"received": 3}
     made = Artifact.objects.get(pk=saving.commits()["artifact"])
-    stored = {f["path"]: artifact_files.blob(f["sha256"]).read_bytes() for f in made.files}
+    stored = {f["path"]: at_rest.content(f["sha256"]) for f in made.files}
     assert stored == FILES
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,9 @@ from scheduling.services import artifact_deletion as deletion
 from scheduling.services import artifact_files, artifacts, collection, jobs
 from scheduling.services.artifacts import Owner
 from tests import builders as b
+from tests import stored as at_rest
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -32,7 +34,7 @@ def weights(model: str) -> str:
 
 
 def stored(model: str) -> bool:
-    return artifact_files.blob(weights(model)).exists()
+    return at_rest.content(weights(model)) is not None
 
 
 def test_bytes_of_a_deleted_artifact_go_when_a_pass_a_day_after_the_first_finds_them_unneeded_still(lab):
@@ -165,10 +167,10 @@ def test_a_crash_between_removing_bytes_and_writing_that_down_is_made_good_by_th
     assert stored(model)
 
 
-def test_the_directory_of_another_database_is_left_alone(lab):
+def test_the_store_of_another_database_is_left_alone(lab):
     from scheduling.models import SchedulerState
 
-    (artifact_files.settings.ARTIFACT_DIR / artifact_files.NAME).write_text("someone-elses\n")
+    at_rest.lay(Path(artifact_files.NAME), b"someone-elses\n")
     with pytest.raises(collection.ForeignStore, match="belongs to another database: nothing was deleted or removed"):
         collection.collect(b.later(1))
     SchedulerState.objects.update(store_name="")
@@ -176,24 +178,24 @@ def test_the_directory_of_another_database_is_left_alone(lab):
         collection.collect(b.later(1), dry_run=True)
 
 
-def test_an_unnamed_directory_with_bytes_is_no_empty_databases():
-    folder = artifact_files.blob("ab" + "0" * 62)
-    folder.parent.mkdir(parents=True)
-    folder.write_bytes(b"whose?")
+def test_an_unnamed_store_with_bytes_is_no_empty_databases():
+    sha256 = "ab" + "0" * 62
+    at_rest.spoil(sha256, b"whose?")
     b.people()
     with pytest.raises(collection.ForeignStore):
         collection.collect(b.NOON)
-    assert folder.exists()
+    assert at_rest.content(sha256) == b"whose?"
 
 
-def test_a_new_database_and_its_new_directory_get_a_name(settings):
+def test_a_new_database_and_its_new_store_get_a_name():
     b.people()
     assert collection.collect(b.NOON).kept.count == 0
-    name = (settings.ARTIFACT_DIR / artifact_files.NAME).read_text().strip()
-    assert name == collection.blobs.store_name()
+    assert at_rest.name().strip() == collection.blobs.store_name()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    ("each_store", "seed"), [*(("directory", seed) for seed in range(12)), ("bucket", 12)], indirect=["each_store"]
+)
 def test_whatever_happens_what_is_there_and_what_jobs_need_keeps_its_bytes(seed):
     """Random uploads, deletions, returns, jobs and passes over weeks: after each of them nothing needed is gone."""
     dice, lab, at = random.Random(seed), b.lab(), b.NOON

@@ -17,7 +17,7 @@ from scheduling.store.queries.access import actor_of
 from scheduling.store.queries.lineage import lineage
 from tests import builders as b
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
 DAY = timedelta(days=1)
 

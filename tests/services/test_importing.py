@@ -14,6 +14,7 @@ from scheduling.services.artifacts import Refusal
 from scheduling.services.import_sources import NotImportable, look
 from scheduling.services.importing import Wanted
 from tests import builders as b
+from tests import stored as at_rest
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
@@ -51,7 +52,7 @@ def snapshot(cache: Path, files: dict[str, bytes], *, sort: str = "models", revi
 
 
 @pytest.fixture
-def who(db):
+def who(db, each_store):
     return b.people()
 
 
@@ -66,13 +67,15 @@ def nothing_left() -> bool:
     return not Upload.objects.exists() and not files
 
 
+# A bucket takes no links.
+TAKEN = [("directory", False), ("directory", True), ("bucket", False)]
 FILES = {"model.safetensors": b.tensors(1), "config.json": b"{}", "deep/er/notes.txt": b"n", "empty.txt": b""}
 
 
 # ---------------------------------------------------------------- what is taken
 
 
-@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(("each_store", "link"), TAKEN, indirect=["each_store"])
 def test_a_directory_has_the_digest_that_the_same_bytes_have_by_upload(who, tmp_path, link):
     uploaded = Artifact.objects.get(pk=b.artifact(who["bob"], "theirs", FILES, project="beta"))
     done = imported(who["alice"], laid(tmp_path / "mine", FILES), link=link)
@@ -80,11 +83,12 @@ def test_a_directory_has_the_digest_that_the_same_bytes_have_by_upload(who, tmp_
     assert (made.digest, made.name, made.kind, made.tensors) == (uploaded.digest, "mine", "model", uploaded.tensors)
     assert (done.fresh, made.user.get_username(), made.published) == (True, "alice", True)
     assert made.meta == {"imported_from": "a directory"}
-    stored = {each["path"]: artifact_files.blob(each["sha256"]).read_bytes() for each in made.files}
+    stored = {each["path"]: at_rest.content(each["sha256"]) for each in made.files}
     assert stored == FILES
     assert not (artifact_files.made() / "uploads" / str(Upload.objects.get(artifact=made).pk)).exists()
 
 
+@at_rest.in_directory
 def test_a_link_is_the_file_itself_and_a_copy_is_not(who, tmp_path):
     mine = laid(tmp_path / "mine", {"a.txt": b"abc", "b.txt": b"def"})
     imported(who["alice"], mine / "a.txt", link=True)
@@ -250,14 +254,28 @@ def test_a_project_without_room_takes_nothing(who, tmp_path):
     assert nothing_left()
 
 
-def test_a_disk_without_room_is_told_before_anything_is_copied_and_a_link_needs_none(who, tmp_path, monkeypatch):
+def test_a_disk_without_room_is_told_before_anything_is_copied_and_a_link_needs_none(
+    who, each_store, tmp_path, monkeypatch
+):
     monkeypatch.setattr(artifact_files, "room", lambda: 2)
     mine = laid(tmp_path / "mine", {"a.txt": b"abc"})
     refused = imported(who["alice"], mine)
     assert (refused.status, refused.code) == (507, "no_space")
     assert "3 bytes are to be copied and 2 have room" in refused.message
     assert nothing_left()
-    assert imported(who["alice"], mine, link=True).fresh
+    if each_store == "directory":
+        assert refused.message.endswith("free some, or take the files themselves by --link")
+        assert imported(who["alice"], mine, link=True).fresh
+    else:
+        assert refused.message.endswith(": free some")
+
+
+@at_rest.in_bucket
+def test_a_bucket_takes_no_links(who, tmp_path):
+    refused = imported(who["alice"], laid(tmp_path / "mine", {"a.txt": b"a"}), link=True)
+    assert (refused.status, refused.code) == (422, "cant_link")
+    assert refused.message.endswith("/lab/one, which takes no links: leave --link out to copy them")
+    assert nothing_left()
 
 
 def test_a_disk_that_fills_meanwhile_is_told_and_nothing_is_left(who, tmp_path, monkeypatch):
@@ -270,7 +288,7 @@ def test_a_disk_that_fills_meanwhile_is_told_and_nothing_is_left(who, tmp_path, 
     assert nothing_left()
 
 
-@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(("each_store", "link"), TAKEN, indirect=["each_store"])
 @pytest.mark.parametrize("change", [lambda p: p.write_bytes(b"abcd"), lambda p: os.utime(p, ns=(1, 1))])
 def test_a_file_that_changes_under_the_import_is_refused_by_name(who, tmp_path, change, link):
     mine = laid(tmp_path / "mine", {"a.txt": b"abc"})
@@ -288,6 +306,7 @@ def test_a_broken_model_is_refused_and_leaves_nothing(who, tmp_path):
     assert nothing_left()
 
 
+@at_rest.in_directory
 def test_a_link_over_file_systems_is_refused_and_says_what_to_do(who, tmp_path, monkeypatch):
     def other(*_):
         raise OSError(18, "Invalid cross-device link")
@@ -309,6 +328,7 @@ def test_root_stores_nothing_in_another_users_directory(who, tmp_path, monkeypat
     )
 
 
+@at_rest.in_directory
 def test_another_persons_file_is_not_linked(who, tmp_path, monkeypatch):
     monkeypatch.setattr(importing.os, "geteuid", lambda: 4321)
     refused = imported(who["alice"], laid(tmp_path / "mine", {"a.txt": b"a"}), link=True)
@@ -339,7 +359,7 @@ def stopped_after(count: int):
 
 
 @pytest.mark.parametrize("count", range(1, 9))
-@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(("each_store", "link"), TAKEN, indirect=["each_store"])
 def test_stopped_anywhere_nothing_is_there_and_started_again_it_goes_on(who, tmp_path, monkeypatch, count, link):
     monkeypatch.setattr(artifact_files, "CHUNK", 100)
     files = {"a.bin": bytes(range(250)), "b.bin": b"b" * 120, "c.txt": b"c"}
@@ -372,7 +392,7 @@ def test_a_file_that_was_changed_between_two_starts_is_stored_as_it_is_now(who, 
     (mine / "a.txt").write_bytes(b"ABCDEF")
     done = imported(who["alice"], mine)
     assert {each["path"]: each["sha256"] for each in done.artifact["files"]}["a.txt"] == sha(b"ABCDEF")
-    assert artifact_files.blob(sha(b"ABCDEF")).read_bytes() == b"ABCDEF"
+    assert at_rest.content(sha(b"ABCDEF")) == b"ABCDEF"
 
 
 def test_what_was_stopped_and_never_started_again_goes_with_abandoned_uploads(who, tmp_path):

@@ -11,7 +11,7 @@ from scheduling.services import collection, jobs
 from scheduling.store.commit import resuming
 from tests import builders as b
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -65,6 +65,7 @@ def test_an_archive_with_more_members_than_are_looked_through_is_labelled(monkey
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("each_store")
 def test_what_is_stored_is_labelled_with_its_commit_also_where_its_bytes_were_there_before():
     alice = b.people()["alice"]
     weights = pickle.dumps(Bomb())
@@ -76,6 +77,7 @@ def test_what_is_stored_is_labelled_with_its_commit_also_where_its_bytes_were_th
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("each_store")
 def test_what_was_stored_before_there_were_labels_is_labelled_by_name():
     alice = b.people()["alice"]
     made = [b.artifact(alice, "a", {"a.BIN": b"x", "b.txt": b"y"}), b.artifact(alice, "b", {"b.txt": b"z"})]

@@ -12,7 +12,7 @@ from scheduling.services import artifact_files, artifacts, upkeep
 from scheduling.store import record
 from tests import builders as b
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
 
 def ran(seconds: float, *, start: float = 0):

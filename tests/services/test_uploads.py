@@ -10,7 +10,7 @@ from scheduling.services import artifacts
 from scheduling.services.artifacts import Owner, Refusal
 from tests import builders as b
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
 
 def opened(actor, content: bytes, project: str, sha: str | None = None):

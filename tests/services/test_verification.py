@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 from datetime import timedelta
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -20,8 +19,9 @@ from scheduling.services import artifact_deletion as deletion
 from scheduling.services.collection import ForeignStore
 from scheduling.services.verification import Pace
 from tests import builders as b
+from tests import stored
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 DAY = timedelta(days=1)
 DUE = b.NOON + 31 * DAY
 
@@ -46,14 +46,16 @@ class Time:
         self.at += seconds
 
 
-def damage(content: bytes) -> Path:
-    """One bit of the stored bytes has turned."""
-    path = artifact_files.blob(hashlib.sha256(content).hexdigest())
-    changed = bytearray(path.read_bytes())
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def damage(content: bytes) -> bytes:
+    """One bit of the stored bytes has turned; how they are now."""
+    changed = bytearray(content)
     changed[-1] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(changed)
-    return path
+    stored.spoil(sha(content), bytes(changed))
+    return bytes(changed)
 
 
 def corrupt() -> set[str]:
@@ -66,20 +68,20 @@ def events(kind: str) -> list[str]:
 
 def test_a_turned_bit_is_found_told_once_and_nothing_is_deleted(who):
     b.artifact(who["alice"], "a", {"a.txt": b"abc", "b.txt": b"def"})
-    path = damage(b"def")
+    damaged = damage(b"def")
     first, second = (verification.some(DUE + n * 31 * DAY) for n in range(2))
     assert (first.checked, first.corrupt, first.read, first.bytes) == (1, 1, 2, 6)
     assert (second.checked, second.corrupt) == (1, 1)
-    assert (corrupt(), path.exists()) == ({"a"}, True)
+    assert (corrupt(), stored.content(sha(b"def"))) == ({"a"}, damaged)
     assert events("artifact_corrupt") == ["the stored bytes of 'b.txt' do not match their sha256, or are missing"]
     (event,) = Event.objects.filter(type="artifact_corrupt")
     assert (event.project, event.data["files"]) == ("alpha", 1)
 
 
-@pytest.mark.parametrize("spoil", [Path.unlink, lambda p: (p.chmod(0o644), p.write_bytes(b"ab"))])
-def test_bytes_that_are_missing_or_cut_off_are_found(who, spoil):
+@pytest.mark.parametrize("left", [None, b"ab"])
+def test_bytes_that_are_missing_or_cut_off_are_found(who, left):
     b.artifact(who["alice"], "a", {"a.txt": b"abc", "b.txt": b"x"})
-    spoil(artifact_files.blob(hashlib.sha256(b"abc").hexdigest()))
+    stored.spoil(sha(b"abc"), left)
     assert verification.some(DUE).corrupt == 1
 
 
@@ -130,7 +132,7 @@ def test_the_same_bytes_once_more_mend_what_is_damaged_and_every_artifact_that_h
     alice = who["alice"]
     b.artifact(alice, "a", {"a.txt": b"abc"})
     b.artifact(alice, "b", {"a.txt": b"abc", "b.txt": b"d"})
-    path = damage(b"abc")
+    damage(b"abc")
     verification.some(DUE)
     assert corrupt() == {"a", "b"}
     entry = {"path": "a.txt", "size": 3, "sha256": hashlib.sha256(b"abc").hexdigest()}
@@ -139,7 +141,7 @@ def test_the_same_bytes_once_more_mend_what_is_damaged_and_every_artifact_that_h
     assert begun["have"] == {}
     artifacts.put(owner, begun["upload"], "a.txt", 0, iter([b"abc"]))
     assert "artifact" in artifacts.commit(owner, begun["upload"], {}, DUE)
-    assert (path.read_bytes(), corrupt()) == (b"abc", set())
+    assert (stored.content(sha(b"abc")), corrupt()) == (b"abc", set())
     assert events("artifact_mended") == ["its stored bytes match its sha256 again"] * 2
     assert verification.some(DUE + 31 * DAY).corrupt == 0
 
@@ -159,20 +161,17 @@ def test_one_of_two_damaged_files_mended_leaves_the_artifact_damaged(who):
 def test_missing_and_cut_off_bytes_are_mended_too_even_before_anybody_has_noticed(who):
     alice, files = who["alice"], {"a.txt": b"abc", "b.txt": b"def"}
     b.artifact(alice, "a", files)
-    cut, gone = (artifact_files.blob(hashlib.sha256(each).hexdigest()) for each in files.values())
-    cut.chmod(0o644)
-    cut.write_bytes(b"ab")
-    gone.unlink()
+    stored.spoil(sha(b"abc"), b"ab")
+    stored.spoil(sha(b"def"), None)
     b.artifact(alice, "a", files)
-    assert (cut.read_bytes(), gone.read_bytes()) == (b"abc", b"def")
+    assert [stored.content(sha(each)) for each in files.values()] == [b"abc", b"def"]
 
 
 def test_bytes_that_came_back_by_themselves_are_noticed(who):
     b.artifact(who["alice"], "a", {"a.txt": b"abc", "b.txt": b"x"})
-    path = artifact_files.blob(hashlib.sha256(b"abc").hexdigest())
-    away = path.rename(path.with_suffix(".away"))
+    stored.spoil(sha(b"abc"), None)
     assert verification.some(DUE).corrupt == 1
-    away.rename(path)
+    stored.spoil(sha(b"abc"), b"abc")
     assert verification.some(DUE + 31 * DAY).corrupt == 0
     assert events("artifact_mended")
 
@@ -292,6 +291,7 @@ def test_more_than_a_batch_is_read_to_the_end_and_what_is_left_alone_stops_nobod
     assert (found.checked, found.left) == (3, 4)
 
 
+@stored.in_directory  # where the bytes are changes no write, and a hundred objects take their time
 def test_an_artifact_of_many_files_costs_few_writes(who):
     b.artifact(who["alice"], "a", {f"{n}.txt": bytes([n]) for n in range(100)})
     verification.some(b.NOON)  # the store has its name
@@ -303,6 +303,7 @@ def test_an_artifact_of_many_files_costs_few_writes(who):
 # ---------------------------------------------------------------- a store that is away
 
 
+@stored.in_directory
 def test_a_directory_that_is_not_mounted_has_lost_nothing(who, settings, tmp_path):
     b.artifact(who["alice"], "a", {"a.txt": b"abc"})
     collection.collect(b.NOON)
@@ -313,6 +314,7 @@ def test_a_directory_that_is_not_mounted_has_lost_nothing(who, settings, tmp_pat
     assert (corrupt(), artifact_files.store_name()) == (set(), None)
 
 
+@stored.in_directory
 def test_one_that_goes_away_in_the_middle_has_lost_nothing(who, settings, tmp_path, monkeypatch):
     for n in range(3):
         b.artifact(who["alice"], f"a{n}", {"a.txt": bytes([n])}, now=b.later(n))
@@ -330,6 +332,7 @@ def test_one_that_goes_away_in_the_middle_has_lost_nothing(who, settings, tmp_pa
     assert (corrupt(), Artifact.objects.filter(verified_at__isnull=False).count()) == (set(), 1)
 
 
+@stored.in_directory
 @pytest.mark.parametrize(("number", "found"), [(errno.EIO, True), (errno.ESTALE, None)])
 def test_a_disk_error_is_damage_and_a_store_that_does_not_answer_is_not(who, monkeypatch, number, found):
     b.artifact(who["alice"], "a", {"a.txt": b"abc"})
@@ -346,6 +349,21 @@ def test_a_disk_error_is_damage_and_a_store_that_does_not_answer_is_not(who, mon
         assert corrupt() == set()
 
 
+@stored.in_bucket
+def test_another_bucket_than_the_one_that_was_filled_has_lost_nothing(who, s3, settings):
+    b.artifact(who["alice"], "a", {"a.txt": b"abc"})
+    collection.collect(b.NOON)
+    name, settings.STORE_BUCKET = artifact_files.store_name(), s3.fresh_bucket()
+    for call in (verification.some, collection.collect):
+        with pytest.raises(ForeignStore, match=r"lab/one has nothing .* is EMEP_STORE_URL the right one?") as told:
+            call(DUE)
+    assert f"write {name} into the object lab/one/store-name of the bucket {settings.STORE_BUCKET}" in str(told.value)
+    assert corrupt() == set()
+    artifact_files.name_store(name)
+    assert verification.some(DUE).corrupt == 1
+
+
+@stored.in_directory
 def test_a_lost_store_can_be_said_to_be_lost(who, settings, tmp_path):
     b.artifact(who["alice"], "a", {"a.txt": b"abc"})
     collection.collect(b.NOON)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from emep_site import store_address
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,11 +40,78 @@ def up(**env: str) -> tuple[int, str]:
         ("EMEP_VERIFY_DAYS", "-1",
          "EMEP: EMEP_VERIFY_DAYS must be 1 or more, or 0 to read nothing by itself, not -1"),
         ("EMEP_VERIFY_MB_S", "0", "EMEP: EMEP_VERIFY_MB_S must be above 0, not 0"),
+        ("EMEP_STORE_URL", "gs://models/x",
+         "EMEP: EMEP_STORE_URL must be like s3://bucket/prefix, not 'gs://models/x'; leave it out to keep artifacts in "
+         "EMEP_ARTIFACT_DIR"),
+        ("EMEP_STORE_URL", "s3:///x",
+         "EMEP: EMEP_STORE_URL must be like s3://bucket/prefix: 's3:///x' names no bucket"),
+        ("EMEP_STORE_URL", "s3://Mine",
+         "EMEP: EMEP_STORE_URL must be like s3://bucket/prefix: a bucket's name is 3 to 63 lower-case letters, digits, "
+         "dots and dashes, not 'Mine'"),
+        ("EMEP_STORE_URL", "s3://mine/a//b",
+         "EMEP: EMEP_STORE_URL must be like s3://bucket/prefix: a prefix is at most 512 letters, digits and !_.*'()- "
+         "between single slashes, not 'a//b'"),
+        ("EMEP_STORE_URL", "s3://key:hunter2@mine/x",
+         "EMEP: EMEP_STORE_URL must be like s3://bucket/prefix, without keys: boto3 finds those in AWS_ACCESS_KEY_ID "
+         "and _SECRET_ACCESS_KEY"),
+        ("EMEP_STORE_REGION", "eu-central-1",
+         "EMEP: EMEP_STORE_REGION needs EMEP_STORE_URL, like s3://bucket/prefix; set it, or leave both"),
         ("EMEP_TICK_S", "nan", "EMEP: EMEP_TICK_S must be a number, not 'nan'"),
     ],
 )  # fmt: skip
 def test_a_wrong_variable_is_named_in_one_line(name, value, said, tmp_path):
     assert up(**{"EMEP_DATA_DIR": str(tmp_path), name: value}) == (1, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("EMEP_STORE_ENDPOINT", "minio:9000",
+         "EMEP: EMEP_STORE_ENDPOINT must be an address like https://minio.example:9000, without keys; leave it out for "
+         "Amazon's"),
+        ("EMEP_STORE_PATH_STYLE", "maybe", "EMEP: EMEP_STORE_PATH_STYLE must be 1 or 0, not 'maybe'"),
+        ("EMEP_STORE_REGION", "eu central",
+         "EMEP: EMEP_STORE_REGION must be the name of a region like eu-central-1, not 'eu central'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_word_about_the_bucket_is_named_in_one_line(name, value, said, tmp_path):
+    assert up(**{"EMEP_DATA_DIR": str(tmp_path), "EMEP_STORE_URL": "s3://mine", name: value}) == (1, said)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (("s3://mine", "", "", ""), ("mine", "", "", "", False)),
+        (("s3://mine/a/b/", "http://minio:9000", "eu-1", ""), ("mine", "a/b", "http://minio:9000", "eu-1", True)),
+        (("s3://mine", "https://s3.example", "", "0"), ("mine", "", "https://s3.example", "", False)),
+        (("s3://mine", "", "", "yes"), ("mine", "", "", "", True)),
+        (("", "", "", ""), ("", "", "", "", False)),
+    ],
+)  # fmt: skip
+def test_the_bucket_and_how_it_is_spoken_to_are_read(given, read):
+    assert store_address.read(*given) == store_address.StoreAddress(*read)
+
+
+def test_a_bucket_without_boto3_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(store_address, "find_spec", lambda _: None)
+    with pytest.raises(ImproperlyConfigured, match=r"needs boto3: .venv/bin/pip install -r requirements/s3.txt -c "):
+        store_address.read("s3://mine", "", "", "")
+    assert store_address.read("", "", "", "").bucket == ""
+
+
+@pytest.mark.parametrize("command", [["manage.py", "up"], ["-m", "emep_site.serve", "emep_site.asgi:application"]])
+def test_a_bucket_that_is_not_there_is_refused_at_the_start(s3, tmp_path, command):
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    env = {**os.environ, "EMEP_DATA_DIR": str(tmp_path), "EMEP_STORE_URL": "s3://nowhere-to-be-found/x",
+           "EMEP_STORE_ENDPOINT": s3.endpoint, "EMEP_STORE_REGION": "us-east-1", "EMEP_PORT": str(port)}  # fmt: skip
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False, timeout=120)  # fmt: skip
+    assert (done.returncode, done.stdout.strip()) == (
+        1,
+        "EMEP: EMEP_STORE_URL: there is no bucket 'nowhere-to-be-found': make it, or correct EMEP_STORE_URL or "
+        "EMEP_STORE_ENDPOINT",
+    )
 
 
 HOSTS = "import emep_site.settings as s; print(*s.ALLOWED_HOSTS)"

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from scheduling.services import collection, now
+from scheduling.services.artifact_files import StoreAway
 from scheduling.services.collection import Report, Some
 
 
@@ -25,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             report = collection.collect(now(), dry_run=options["dry_run"])
-        except collection.ForeignStore as wrong:
+        except (collection.ForeignStore, StoreAway) as wrong:
             raise CommandError(str(wrong)) from wrong
         self.stdout.write(json.dumps(report.as_dict()) if options["json"] else in_words(report))
 

@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from scheduling.services import import_sources, importing, now
+from scheduling.services.artifact_files import StoreAway
 from scheduling.services.artifacts import KINDS, Refusal
 from scheduling.services.import_sources import NotImportable, Source
 from scheduling.services.importing import Imported, Progress, Wanted
@@ -49,6 +50,8 @@ class Command(BaseCommand):
             done = importing.run(source, wanted, actor, now, self._teller())
         except NotImportable as wrong:
             raise CommandError(str(wrong)) from wrong
+        except StoreAway as away:
+            raise CommandError(f"{away}; started again, it goes on where it was") from away
         except KeyboardInterrupt as stopped:
             raise CommandError("stopped; started again, it goes on where it was", returncode=130) from stopped
         if isinstance(done, Refusal):

@@ -27,6 +27,7 @@ class Command(BaseCommand):
             preflight.data_dir(settings.DATA_DIR)
             lock = preflight.only_one(settings.DATA_DIR / "up.lock")
             preflight.port(settings.HOST, settings.PORT)
+            preflight.store()
             (settings.DATA_DIR / "run").mkdir(exist_ok=True)
             prepared = prepare.everything(lambda line: self._say(f"EMEP: {line}"))
         except preflight.Obstacle as obstacle:

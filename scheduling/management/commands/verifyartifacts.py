@@ -12,6 +12,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 
 from scheduling.services import now, verification
+from scheduling.services.artifact_files import StoreAway
 from scheduling.services.collection import ForeignStore
 from scheduling.services.verification import MB, Overdue, Pace, Report
 
@@ -62,7 +63,7 @@ class Command(BaseCommand):
                 report = verification.all_due(since, now, pace, self._teller())
             else:
                 report = verification.these(wanted, now, pace, self._teller())
-        except ForeignStore as wrong:
+        except (ForeignStore, StoreAway) as wrong:
             raise CommandError(str(wrong)) from wrong
         self.stdout.write(json.dumps(report.as_dict()) if options["json"] else in_words(report))
         if report.corrupt:
