@@ -33,8 +33,9 @@ def told(bucket: str, url: str) -> Iterator[None]:
             "where boto3 looks for one"
         ) from unknown
     except BotoCoreError as away:
-        words = f"{type(away).__name__}: {away}"[:300]
-        raise StoreAway(f"the artifact store {url} does not answer ({words})") from away
+        # Its own words have the server's address and the object's, which not everybody who is told this may know.
+        words = f"the artifact store {url} does not answer ({type(away).__name__})"
+        raise StoreAway(f"{words}: whoever runs it looks whether it is up, and at EMEP_STORE_ENDPOINT") from away
 
 
 def refusal(code: str, operation: str, bucket: str, url: str) -> StoreAway:
