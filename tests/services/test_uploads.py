@@ -6,9 +6,10 @@ import hashlib
 
 import pytest
 
-from scheduling.services import artifacts
+from scheduling.services import artifact_files, artifacts
 from scheduling.services.artifacts import Owner, Refusal
 from tests import builders as b
+from tests import stored
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 
@@ -28,6 +29,19 @@ def test_bytes_that_the_project_has_need_not_be_sent_again():
     made = opened(who["alice"], content, "alpha")
     assert made["have"] == {"model.safetensors": len(content)}
     assert "artifact" in artifacts.commit(Owner(actor=who["alice"]), made["upload"], {}, b.NOON)
+
+
+@stored.in_bucket
+def test_a_commit_that_is_asked_for_again_while_it_goes_on_is_told_to_wait(each_store):
+    alice, content = b.people()["alice"], b.tensors(1)
+    upload = opened(alice, content, "alpha")["upload"]
+    put(alice, upload, 0, content)
+    with artifact_files.alone_with(upload, "commit.lock"):
+        told = artifacts.commit(Owner(actor=alice), upload, {}, b.NOON)
+        assert (told.status, told.code) == (503, "under_way")
+    first, again = (artifacts.commit(Owner(actor=alice), upload, {}, b.NOON) for _ in range(2))
+    assert first == again
+    assert not artifact_files.part(upload, 0).parent.exists()
 
 
 def test_bytes_of_another_project_read_like_unknown_ones_and_cannot_be_had_by_their_digest():
