@@ -231,11 +231,11 @@ def started_after_a_cancel() -> Evidence:
     return history.evidence(12)
 
 
-def alive_after_a_cancel() -> Evidence:
+def alive_after_a_cancel(until: float = 79) -> Evidence:
     history = History()
     gpus = history.node("n1")
     grant = history.grant(history.job("a", 5, gpus=2), 10, *gpus)
-    history.run(grant, 12, 79)
+    history.run(grant, 12, until)
     history.step(20, "cancelling", "a", "CANCELLING")
     history.finish(grant, 80, "CANCELLED")
     return history.evidence()

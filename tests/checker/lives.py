@@ -207,8 +207,11 @@ def no_process_outlives_max_duration(e: Evidence) -> Iterator[Violation]:
 
 
 def a_cancelled_job_starts_no_more_and_goes(e: Evidence) -> Iterator[Violation]:
-    """After an accepted cancel there is no grant, and its processes are gone in the time that is promised."""
-    late = e.house.cancel_s + e.house.heartbeat_s + e.house.slack_s
+    """After an accepted cancel there is no grant, and its processes are gone in the time that is promised.
+
+    A node that hears nothing of it has heard nothing since, and stops them by its fence.
+    """
+    late = max(e.house.cancel_s + e.house.heartbeat_s, e.house.fence_s + e.house.kill_s) + e.house.slack_s
     cancels: dict[str, Event] = {}
     for job, steps in e.steps.items():
         for step in steps:

@@ -25,6 +25,7 @@ from tests.checker.lawful import (
     replacing,
     two_nodes,
 )
+from tests.checker.lives import a_cancelled_job_starts_no_more_and_goes
 from tests.checker.table import DECIDED, NOT_DECIDED
 
 
@@ -111,6 +112,12 @@ def test_a_part_of_a_broken_gang_is_to_stop_once_its_node_hears_of_it(answered, 
     history.truth += [{"event": "answered", "at": 1000 + at, "wall": EPOCH + at, "node": "n1", "sent": 999.9 + at}
                       for at in (30.0, *answered)]  # fmt: skip
     assert len(list(an_attempt_is_granted_whole_and_ends_together(history.evidence(200)))) == found
+
+
+@pytest.mark.parametrize(("until", "found"), [(75.4, 0), (75.6, 1)])
+def test_a_cancelled_job_may_live_until_the_fence_of_a_node_that_heard_nothing_since(until, found):
+    # Cancelled at 20: 45 s to the fence and 10 s for the kill, more than the 40 s and a heartbeat of one that hears it.
+    assert len(list(a_cancelled_job_starts_no_more_and_goes(broken_jobs.alive_after_a_cancel(until)))) == found
 
 
 def test_one_of_a_lower_level_with_less_time_left_may_start_before_others_get_their_gpus():
