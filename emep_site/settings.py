@@ -17,7 +17,7 @@ import environ
 import structlog
 from django.core.exceptions import ImproperlyConfigured
 
-from emep_site import store_address
+from emep_site import outside, store_address
 
 env = environ.Env()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -208,6 +208,8 @@ CELERY_BEAT_SCHEDULE = {
     "verify-artifacts": {"task": "scheduling.tasks.verify_artifacts", "schedule": 60},
     "collect-uploads": {"task": "scheduling.tasks.collect_uploads", "schedule": 3600},
     "collect-artifacts": {"task": "scheduling.tasks.collect_artifacts", "schedule": 3600},
+    "send-notices": {"task": "scheduling.tasks.send_notices", "schedule": 5, "options": {"expires": 5}},
+    "retain-notices": {"task": "scheduling.tasks.retain_notices", "schedule": 3600},
 }
 
 # ------------------------------------------------------------------ people, tokens
@@ -325,6 +327,28 @@ if VERIFY_DAYS < 0:
     raise ImproperlyConfigured(f"EMEP_VERIFY_DAYS must be 1 or more, or 0 to read nothing by itself, not {VERIFY_DAYS}")
 if VERIFY_MB_S <= 0:
     raise ImproperlyConfigured(f"EMEP_VERIFY_MB_S must be above 0, not {VERIFY_MB_S:g}")
+
+
+# ------------------------------------------------------------------ notices
+vars().update(outside.mail_server(env.str("EMEP_EMAIL_URL", default="")))
+EMAIL_TIMEOUT = 20
+EMAIL_IS_SENT = bool(env.str("EMEP_EMAIL_URL", default=""))
+DEFAULT_FROM_EMAIL = outside.sender(
+    env.str("EMEP_EMAIL_FROM", default=f"emep@{urlsplit(PUBLIC_URL).hostname or 'localhost'}")
+)
+# One e-mail a person in so many minutes, and none before what happened is so many seconds old: bursts come as one.
+NOTICE_EVERY_MINUTES = number("EMEP_NOTICE_EVERY_MINUTES", 10.0)
+NOTICE_JOIN_S = number("EMEP_NOTICE_JOIN_S", 30.0)
+NOTICE_RETENTION_DAYS = whole("EMEP_NOTICE_RETENTION_DAYS", 30)
+if min(NOTICE_EVERY_MINUTES, NOTICE_JOIN_S, NOTICE_RETENTION_DAYS - 1) < 0:
+    raise ImproperlyConfigured(
+        "EMEP_NOTICE_EVERY_MINUTES and EMEP_NOTICE_JOIN_S must be 0 or more, EMEP_NOTICE_RETENTION_DAYS 1 or more"
+    )
+# Where webhooks may lead: over https to port 443 of addresses in the Internet, and as far as an operator says more.
+WEBHOOK_HTTP = env.bool("EMEP_WEBHOOK_HTTP", default=False)
+_PORTS = ["443", "80"] if WEBHOOK_HTTP else ["443"]
+WEBHOOK_PORTS = outside.ports("EMEP_WEBHOOK_PORTS", env.list("EMEP_WEBHOOK_PORTS", default=_PORTS))
+WEBHOOK_NETWORKS = outside.networks("EMEP_WEBHOOK_NETWORKS", env.list("EMEP_WEBHOOK_NETWORKS", default=[]))
 
 LOGGING = {
     "version": 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from celery.worker import state
 
-from scheduling.services import now, upkeep
+from scheduling.services import notices, now, upkeep
 
 
 @shared_task(ignore_result=True)
@@ -36,3 +36,15 @@ def collect_uploads() -> int:
 def collect_artifacts() -> dict[str, object]:
     """What need not be kept any longer goes."""
     return upkeep.collect_artifacts(now())
+
+
+@shared_task(ignore_result=True)
+def send_notices() -> dict[str, int]:
+    """What happened is told to whom it concerns."""
+    return notices.run(now(), stopping=lambda: state.should_stop is not None)
+
+
+@shared_task(ignore_result=True)
+def retain_notices() -> int:
+    """The log of old messages goes."""
+    return notices.retain(now())

@@ -18,6 +18,7 @@ from scheduling.models.fairshare import (
     UsageDay,
 )
 from scheduling.models.jobs import Job
+from scheduling.models.notices import Delivery, Notice, NoticeChoice, NoticeCursor, Webhook
 from scheduling.models.pool import Gpu, Node, NodeLive
 from scheduling.models.sets import JobSet
 from scheduling.models.windows import Nomination, Window
@@ -33,6 +34,7 @@ __all__ = [
     "Balance",
     "BillingWeight",
     "BlobCheck",
+    "Delivery",
     "Event",
     "FairShareSettings",
     "Gpu",
@@ -48,6 +50,9 @@ __all__ = [
     "Node",
     "NodeLive",
     "Nomination",
+    "Notice",
+    "NoticeChoice",
+    "NoticeCursor",
     "PlanningSettings",
     "Predecessor",
     "PreemptionRule",
@@ -58,5 +63,6 @@ __all__ = [
     "UnusedBlob",
     "Upload",
     "UsageDay",
+    "Webhook",
     "Window",
 ]

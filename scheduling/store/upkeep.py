@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from django.db import transaction
 from django.db.models import Q
 
-from scheduling.models import Allocation, Event, IdempotencyKey, UsageDay
+from scheduling.models import Allocation, Delivery, Event, IdempotencyKey, Notice, UsageDay
 from scheduling.store.clock import to_ms
 from scheduling.store.commit import balances
 from scheduling.store.journal import TICKS
@@ -52,3 +52,14 @@ def retain(now: datetime, *, days: int) -> int:
 def rebuild_balances(now: datetime) -> int:
     """Every balance equals its intervals; returns how many were off by more than a GPU-second."""
     return balances.rebuild(now)
+
+
+def retain_notices(now: datetime, *, days: int) -> int:
+    """Messages that ended more than ``days`` ago are gone with what they told, and what nobody could be told of in that
+    time; returns how many messages."""
+    past = now - days * DAY
+    gone = Delivery.objects.filter(ended_at__lt=past)
+    count = gone.count()
+    gone.delete()
+    Notice.objects.filter(delivery__isnull=True, at__lt=past).delete()
+    return count

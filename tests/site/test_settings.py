@@ -57,6 +57,17 @@ def up(**env: str) -> tuple[int, str]:
         ("EMEP_STORE_REGION", "eu-central-1",
          "EMEP: EMEP_STORE_REGION needs EMEP_STORE_URL, like s3://bucket/prefix; set it, or leave both"),
         ("EMEP_TICK_S", "nan", "EMEP: EMEP_TICK_S must be a number, not 'nan'"),
+        ("EMEP_EMAIL_URL", "smtp+tls://me:hunter2@:587",
+         "EMEP: EMEP_EMAIL_URL must be like smtp+tls://USER:PASSWORD@HOST:587, smtp+ssl://... or smtp://...; "
+         "leave it out to send no e-mail"),
+        ("EMEP_EMAIL_FROM", "nobody", "EMEP: EMEP_EMAIL_FROM must be an e-mail address, not 'nobody'"),
+        ("EMEP_NOTICE_JOIN_S", "-1",
+         "EMEP: EMEP_NOTICE_EVERY_MINUTES and EMEP_NOTICE_JOIN_S must be 0 or more, EMEP_NOTICE_RETENTION_DAYS 1 or "
+         "more"),
+        ("EMEP_WEBHOOK_PORTS", "443,https",
+         "EMEP: EMEP_WEBHOOK_PORTS must be ports like 443,8443, each 1 to 65535, not '443,https'"),
+        ("EMEP_WEBHOOK_NETWORKS", "10.0.0.1/8",
+         "EMEP: EMEP_WEBHOOK_NETWORKS must be networks like 10.1.0.0/16,fd00:1::/64: 10.0.0.1/8 has host bits set"),
     ],
 )  # fmt: skip
 def test_a_wrong_variable_is_named_in_one_line(name, value, said, tmp_path):
@@ -160,3 +171,19 @@ def test_a_command_on_a_directory_without_a_database_says_so_and_makes_none(tmp_
 def test_no_chore_runs_so_long_that_the_broker_would_deliver_it_again():
     seen_again_s = settings.CELERY_BROKER_TRANSPORT_OPTIONS["visibility_timeout"]
     assert seen_again_s / 2 >= settings.CELERY_TASK_TIME_LIMIT
+
+
+MAIL = "import emep_site.settings as s; print(s.EMAIL_HOST, s.EMAIL_PORT, s.EMAIL_HOST_USER, s.EMAIL_HOST_PASSWORD)"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("smtp+tls://me:p%40ss@mail.example", "mail.example 587 me p@ss"),
+        ("smtp+ssl://me:x@mail.example:4650", "mail.example 4650 me x"),
+    ],
+)
+def test_the_mail_server_is_the_one_of_its_url(url, said, tmp_path):
+    env = {**os.environ, "EMEP_DATA_DIR": str(tmp_path), "EMEP_EMAIL_URL": url}
+    done = subprocess.run([sys.executable, "-c", MAIL], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == said
