@@ -17,6 +17,7 @@ from scheduling.api import (
     sets,
     tokens,
     uploads,
+    webhooks,
     windows,
 )
 
@@ -62,6 +63,18 @@ urlpatterns = [
     path("artifacts/<str:artifact_id>/files/<path:path>", artifacts.ArtifactFile.as_view(), name="api-artifact-file"),
     path("artifacts/<str:artifact_id>/restore/", artifacts.ArtifactRestore.as_view(), name="api-artifact-restore"),
     path("artifacts/<str:artifact_id>/lineage/", artifacts.ArtifactLineage.as_view(), name="api-artifact-lineage"),
+    path("notices/", webhooks.Notices.as_view(), name="api-notices"),
+    path("notices/test/", webhooks.NoticeTest.as_view(), name="api-notice-test"),
+    path("webhooks/", webhooks.WebhookList.as_view(), name="api-webhooks"),
+    path("webhooks/<str:webhook_id>/", webhooks.WebhookDetail.as_view(), name="api-webhook"),
+    path("webhooks/<str:webhook_id>/secret/", webhooks.WebhookSecret.as_view(), name="api-webhook-secret"),
+    path("webhooks/<str:webhook_id>/test/", webhooks.WebhookTest.as_view(), name="api-webhook-test"),
+    path("webhooks/<str:webhook_id>/deliveries/", webhooks.WebhookDeliveries.as_view(), name="api-webhook-deliveries"),
+    path(
+        "webhooks/<str:webhook_id>/deliveries/<str:delivery_id>/redeliver/",
+        webhooks.WebhookRedeliver.as_view(),
+        name="api-webhook-redeliver",
+    ),
     path("tokens/", tokens.TokenList.as_view(), name="api-tokens"),
     path("tokens/<str:token_id>/", tokens.TokenDetail.as_view(), name="api-token"),
     path("nodes/register/", nodes.NodeRegister.as_view(), name="api-register"),

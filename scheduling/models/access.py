@@ -12,6 +12,7 @@ SCOPES = (
     "jobs:submit:critical",
     "artifacts:read",
     "artifacts:write",
+    "webhooks:write",
     "pool:read",
     "pool:operate",
     "admin",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from scheduling.models import Delivery, Webhook
 from tests import builders as b
 from tests.api.calls import Caller, World, busy_world, token
 
@@ -60,6 +61,18 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("POST", "artifacts/{artifact}/restore/"): (200, 404, 200),
     ("GET", "artifacts/{artifact}/files/{path}"): (200, 404, 200),
     ("GET", "artifacts/{artifact}/lineage/"): (200, 404, 200),
+    ("GET", "notices/"): (200, 200, 200),
+    ("PUT", "notices/"): (200, 200, 200),
+    ("POST", "notices/test/"): (409, 409, 409),
+    ("GET", "webhooks/"): (200, 200, 200),
+    ("POST", "webhooks/"): (422, 422, 422),
+    ("GET", "webhooks/{webhook}/"): (200, 404, 404),
+    ("PUT", "webhooks/{webhook}/"): (200, 404, 404),
+    ("DELETE", "webhooks/{webhook}/"): (204, 404, 404),
+    ("POST", "webhooks/{webhook}/secret/"): (201, 404, 404),
+    ("POST", "webhooks/{webhook}/test/"): (202, 404, 404),
+    ("GET", "webhooks/{webhook}/deliveries/"): (200, 404, 404),
+    ("POST", "webhooks/{webhook}/deliveries/{delivery}/redeliver/"): (202, 404, 404),
     ("GET", "tokens/"): (200, 200, 200),
     ("POST", "tokens/"): (422, 422, 422),
     ("DELETE", "tokens/{token}/"): (404, 404, 404),
@@ -87,7 +100,8 @@ NODES: dict[tuple[str, str], int] = {
     ("POST", "attempts/{attempt}/artifacts/{upload}/commit/"): 422,
 }
 NAMES = {"job_id": "job", "name": "node", "uuid": "gpu", "artifact_id": "artifact", "token_id": "token",
-         "pipeline_id": "pipeline", "sweep_id": "sweep"}  # fmt: skip
+         "pipeline_id": "pipeline", "sweep_id": "sweep", "webhook_id": "webhook",
+         "delivery_id": "delivery"}  # fmt: skip
 
 
 def routes() -> Iterator[tuple[str, str]]:
@@ -120,12 +134,23 @@ def world_of(path: str) -> tuple[World, str]:
     files = [{"path": "config.json", "size": 2}]
     upload = w.alice.post("artifacts/", {"name": "m", "project": "alpha", "files": files}).json()["upload"]
     sets = {kind: b.a_set(w.who["alice"], kind) for kind in ("pipeline", "sweep")}
-    return w, path.format(**sets, job=run.job, node="n1", gpu=run.gpus[0], artifact=w.models[0], path="config.json",
+    hook, delivery = told(w.who["alice"].user_id)
+    return w, path.format(**sets, webhook=hook, delivery=delivery,
+                          job=run.job, node="n1", gpu=run.gpus[0], artifact=w.models[0], path="config.json",
                           upload=upload, token="0" * 16, attempt=run.attempt, window=7)  # fmt: skip
 
 
+def told(user: int) -> tuple[Any, Any]:
+    """A webhook of the person's and a delivery that it took."""
+    hook = Webhook.objects.create(
+        user_id=user, name="ci", url="https://ci.example/", created_at=b.NOON, since=b.NOON, events=["failed"]
+    )
+    sent = Delivery.objects.create(user_id=user, webhook=hook, state="SENT", created_at=b.NOON, ended_at=b.NOON)
+    return hook.pk, sent.pk
+
+
 def called(caller: Caller, method: str, path: str) -> int:
-    body: Any = None if method in ("GET", "DELETE") else b"{}" if method == "PUT" else {}
+    body: Any = None if method in ("GET", "DELETE") else b"{}" if "/files/" in path else {}
     return caller(method, path, body).status_code
 
 
