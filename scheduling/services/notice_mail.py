@@ -14,7 +14,7 @@ from scheduling.core.notice_words import Mail, Told, mail
 from scheduling.store.clock import to_ms
 from scheduling.store.commit.notice_sending import Claimed, Tried
 
-NOT_SET = "this server sends no e-mail: whoever runs it has set no mail server (EMEP_EMAIL_URL)"
+NOT_SET = "whoever runs this server has set no mail server (EMEP_EMAIL_URL)"
 NO_ADDRESS = "no e-mail address is known of you: ask an admin to enter it at /admin/"
 TEST = Mail(
     "EMEP: a test",

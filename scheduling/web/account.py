@@ -1,6 +1,9 @@
-"""My tokens and my password."""
+"""My tokens, what I am told, and my password."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,6 +14,7 @@ from scheduling.services import now, tokens
 from scheduling.services.tokens import TokenRefused
 from scheduling.store.queries import access, pages
 from scheduling.store.queries.access import Actor
+from scheduling.web import notice_words
 from scheduling.web.access import posted, signed_in
 from scheduling.web.wording import amount
 
@@ -20,7 +24,7 @@ DAYS = (7, 30, 90, 365)
 @signed_in
 def account(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The person's tokens, never their secret, and a form for a new one."""
-    return _page(request, actor)
+    return page(request, actor)
 
 
 @posted
@@ -37,8 +41,8 @@ def make_token(request: HttpRequest, actor: Actor) -> HttpResponse:
     made = tokens.issue(actor, message, now())
     if isinstance(made, TokenRefused):
         errors = {str(e["field"]).split(".")[0]: str(e["message"]) for e in made.errors}
-        return _page(request, actor, errors=errors, status=422)
-    return _page(request, actor, secret=made.token)
+        return page(request, actor, errors=errors, status=422)
+    return page(request, actor, secret=made.token)
 
 
 @posted
@@ -51,11 +55,14 @@ def revoke(request: HttpRequest, actor: Actor, token_id: str) -> HttpResponse:
     return redirect("account")
 
 
-def _page(
-    request: HttpRequest, actor: Actor, *, secret: str = "", errors: dict[str, str] | None = None, status: int = 200
-) -> HttpResponse:
+def page(
+    request: HttpRequest, actor: Actor, *, secret: str = "", errors: dict[str, str] | None = None,
+    mail: Mapping[str, Any] | None = None, hook: Mapping[str, Any] | None = None, status: int = 200,
+) -> HttpResponse:  # fmt: skip
+    """The whole page; ``mail`` and ``hook`` are the forms of notices as they were posted and refused."""
+    of_token = errors is not None and mail is None and hook is None
     mine = access.tokens_of(actor.user_id)
-    chosen = request.POST.getlist("scope") if errors else ["jobs:read", "jobs:submit", "artifacts:read", "pool:read"]
+    chosen = request.POST.getlist("scope") if of_token else ["jobs:read", "jobs:submit", "artifacts:read", "pool:read"]
     belongs = (
         f"You belong to {' and '.join(actor.projects)}"
         if actor.projects
@@ -67,7 +74,8 @@ def _page(
         "errors": errors or {},
         "scopes": [(s, s in chosen) for s in pages.scopes_for(actor)],
         "days": DAYS,
-        "name": request.POST.get("name", "") if errors else "",
+        "name": request.POST.get("name", "") if of_token else "",
+        **notice_words.section(actor, mail=mail, hook=hook),
         "sentence": f"{belongs}; {amount(len(mine), 'token')} can act for you.",
     }
     return render(request, "account.html", context, status=status)

@@ -5,7 +5,20 @@ from __future__ import annotations
 from django.contrib.auth import views as auth
 from django.urls import path, re_path, reverse_lazy
 
-from scheduling.web import account, artifacts, board, job, job_log, jobs, leaderboard, lineage, nodes, share, submit
+from scheduling.web import (
+    account,
+    artifacts,
+    board,
+    job,
+    job_log,
+    jobs,
+    leaderboard,
+    lineage,
+    nodes,
+    notices,
+    share,
+    submit,
+)
 
 urlpatterns = [
     path("", board.board, name="board"),
@@ -46,6 +59,20 @@ urlpatterns = [
     path("account/", account.account, name="account"),
     path("account/tokens/", account.make_token, name="token-make"),
     path("account/tokens/<str:token_id>/revoke/", account.revoke, name="token-revoke"),
+    path("account/notices/", notices.choose, name="notices-choose"),
+    path("account/notices/test/", notices.test_mail, name="notices-test"),
+    path("account/webhooks/", notices.make, name="webhook-make"),
+    path("account/webhooks/<uuid:webhook_id>/", notices.webhook, name="webhook"),
+    path(
+        "account/webhooks/<uuid:webhook_id>/deliveries/<uuid:delivery_id>/redeliver/",
+        notices.redeliver,
+        name="webhook-redeliver",
+    ),
+    re_path(
+        r"^account/webhooks/(?P<webhook_id>[0-9a-f-]{36})/(?P<verb>change|secret|test|on|off|remove)/$",
+        notices.act,
+        name="webhook-act",
+    ),
     path(
         "account/password/",
         auth.PasswordChangeView.as_view(template_name="account_password.html", success_url=reverse_lazy("account")),

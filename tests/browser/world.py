@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from django.contrib.auth import get_user_model
+
+from scheduling.models import Delivery, Webhook
 from scheduling.services import jobs, now, pool
 from tests import builders as b
 
@@ -54,6 +57,19 @@ def generation(run: b.Running, number: int, best: float, mean: float) -> None:
     told(run, "progress", step=4 * number + 1, total=40, unit="evaluation", rate=4.0)
 
 
+def webhook(name: str):
+    """A webhook of that person's, which took one message and did not take another; its id."""
+    user = get_user_model().objects.get(username=name)
+    made = Webhook.objects.create(user=user, name="ci", url="https://ci.example/" + "hook/" * 20, events=["failed"],
+                                  created_at=now(), since=now(), failures=2)  # fmt: skip
+    said = {"at": now().isoformat(), "ms": 12, "answer": "x" * 200}
+    answers = [said | {"status": 500, "error": "it answered 500"}, said | {"status": 200, "error": ""}]
+    for log, state in ((answers, "SENT"), (answers[:1], "FAILED")):
+        Delivery.objects.create(user=user, webhook=made, state=state, events=3, created_at=now(), ended_at=now(),
+                                log=log)  # fmt: skip
+    return made.pk
+
+
 def everything():
     """One job in each state worth a look; returns {what: address}."""
     alice, models = pool_with_models(("node-1", "node-2"))
@@ -100,6 +116,7 @@ def everything():
     change = f"/jobs/new/?from={held}&replaces={held}"
     return {
         **{k: f"/jobs/{v}/" for k, v in pages.items()},
+        "webhook": f"/account/webhooks/{webhook('admin')}/",
         "artifact": f"/artifacts/{made}/",
         "lineage": f"/artifacts/{made}/lineage/",
         "change": change,
