@@ -46,7 +46,7 @@ def of(
         Program("web", [python, "-m", "emep_site.serve", "-v", "0", "-b", host, "-p", str(port), "--http-timeout", "0",
                         "--application-close-timeout", "3", "emep_site.asgi:application"], 20),
         Program("celery", [python, "-m", "celery", "-A", "emep_site", "worker", "--beat", "--pool", "threads",
-                           "--concurrency", "1", "--without-gossip", "--without-mingle", "--loglevel", "WARNING"], 30),
+                           "--concurrency", "2", "--without-gossip", "--without-mingle", "--loglevel", "WARNING"], 30),
         Program("scheduler", [python, manage, "runscheduler"], 60),
     ]  # fmt: skip
     for node in nodes:

@@ -47,6 +47,8 @@ class Command(BaseCommand):
                 "\n  These passwords are shown this once. Change one: .venv/bin/python manage.py changepassword NAME"
             )
         self._say(f"  For scripts, with tokens and model ids: {settings.DATA_DIR / 'demo.json'}")
+        mail = f"sent from {settings.DEFAULT_FROM_EMAIL}" if settings.EMAIL_IS_SENT else "none; EMEP_EMAIL_URL sends it"
+        self._say(f"  E-mail about jobs: {mail}")
         self._say(f"  Logs: {settings.DATA_DIR / 'logs'}   Stop: Ctrl-C\n")
 
     def _say(self, line: str) -> None:
