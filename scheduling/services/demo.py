@@ -16,7 +16,7 @@ PROJECTS = (("alpha", 2.0), ("beta", 1.0))
 MODELS = ("digits-0-4", "digits-5-9", "digits-base")
 DATASETS = ("digits-test", "digits-search")
 PEOPLE = {"alice": [("alpha", 3)], "bob": [("beta", 3)]}
-RESEARCHER = ("jobs:read", "jobs:submit", "artifacts:read", "artifacts:write", "pool:read")
+RESEARCHER = ("jobs:read", "jobs:submit", "artifacts:read", "artifacts:write", "webhooks:write", "pool:read")
 EVERYTHING = (*RESEARCHER, "jobs:submit:critical", "pool:operate", "admin")
 
 

@@ -61,7 +61,11 @@ def page(
 ) -> HttpResponse:  # fmt: skip
     """The whole page; ``mail`` and ``hook`` are the forms of notices as they were posted and refused."""
     of_token = errors is not None and mail is None and hook is None
-    mine = access.tokens_of(actor.user_id)
+    moment = now()
+    mine = [
+        {**t, "expired": t["expires"] is not None and t["expires"] <= moment} for t in access.tokens_of(actor.user_id)
+    ]
+    good = sum(not t["expired"] for t in mine)
     chosen = request.POST.getlist("scope") if of_token else ["jobs:read", "jobs:submit", "artifacts:read", "pool:read"]
     belongs = (
         f"You belong to {' and '.join(actor.projects)}"
@@ -76,6 +80,6 @@ def page(
         "days": DAYS,
         "name": request.POST.get("name", "") if of_token else "",
         **notice_words.section(actor, mail=mail, hook=hook),
-        "sentence": f"{belongs}; {amount(len(mine), 'token')} can act for you.",
+        "sentence": f"{belongs}; {amount(good, 'token')} can act for you.",
     }
     return render(request, "account.html", context, status=status)

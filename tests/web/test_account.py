@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from scheduling.models import ApiToken
+from scheduling.services import now
 from tests import builders as b
 from tests.web.pages import browser, text
 
@@ -69,6 +70,18 @@ def test_a_revoked_token_is_gone():
     client.post("/account/tokens/", {"name": "ci", "days": "30", "scope": ["jobs:read"]})
     client.post(f"/account/tokens/{ApiToken.objects.get().digest[:16]}/revoke/")
     assert not ApiToken.objects.exists()
+
+
+def test_a_token_that_has_expired_says_so_and_counts_no_more():
+    b.people()
+    client = browser()
+    for name in ("old", "new"):
+        client.post("/account/tokens/", {"name": name, "days": "30", "scope": ["jobs:read"]})
+    assert "2 tokens can act for you" in text(client.get("/account/"))
+    ApiToken.objects.filter(name="old").update(expiry=now())
+    page = text(client.get("/account/"))
+    assert "1 token can act for you" in page
+    assert page.count('<span class="tag warn">expired</span>') == 1
 
 
 def test_another_persons_token_can_not_be_revoked():
