@@ -204,6 +204,7 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 CELERY_BEAT_SCHEDULE = {
     "roll-up-usage": {"task": "scheduling.tasks.roll_up_usage", "schedule": 300},
+    "look-at-gpus": {"task": "scheduling.tasks.look_at_gpus", "schedule": 60},
     "retain-events": {"task": "scheduling.tasks.retain_events", "schedule": 3600},
     "verify-artifacts": {"task": "scheduling.tasks.verify_artifacts", "schedule": 60},
     "collect-uploads": {"task": "scheduling.tasks.collect_uploads", "schedule": 3600},
@@ -313,6 +314,13 @@ if not 0 < TIME_SCALE <= 10:
 EMEP_BELL = "emep_site.bells"
 TICK_S = number("EMEP_TICK_S", 2.0)
 EVENT_RETENTION_DAYS = whole("EMEP_EVENT_RETENTION_DAYS", 90)
+# A held GPU that does less than so many percent for so many minutes is told as idle in the reports.
+IDLE_PERCENT = number("EMEP_IDLE_PERCENT", 5.0)
+IDLE_MINUTES = number("EMEP_IDLE_MINUTES", 15.0)
+if not 0 <= IDLE_PERCENT <= 100:
+    raise ImproperlyConfigured(f"EMEP_IDLE_PERCENT must be from 0 to 100, not {IDLE_PERCENT:g}")
+if not 1 <= IDLE_MINUTES <= 1440:
+    raise ImproperlyConfigured(f"EMEP_IDLE_MINUTES must be from 1 to 1440, not {IDLE_MINUTES:g}")
 LOG_BYTES_PER_ATTEMPT = whole("EMEP_LOG_BYTES", 4 * 1024 * 1024)
 MAX_ARTIFACT_BYTES = whole("EMEP_MAX_ARTIFACT_BYTES", 2 * 1024**4)
 # What is kept for a while, and how long nobody must have needed bytes before they are removed.

@@ -15,6 +15,12 @@ def roll_up_usage() -> int:
 
 
 @shared_task(ignore_result=True)
+def look_at_gpus() -> int:
+    """How busy the GPUs are."""
+    return upkeep.look_at_gpus(now())
+
+
+@shared_task(ignore_result=True)
 def retain_events() -> int:
     """Old events go."""
     return upkeep.retain_events(now())

@@ -21,6 +21,7 @@ from scheduling.models.jobs import Job
 from scheduling.models.notices import Delivery, Notice, NoticeChoice, NoticeCursor, Webhook
 from scheduling.models.pool import Gpu, Node, NodeLive
 from scheduling.models.sets import JobSet
+from scheduling.models.use import AttemptHour, IdleStretch, PoolHour
 from scheduling.models.windows import Nomination, Window
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Artifact",
     "ArtifactParent",
     "Attempt",
+    "AttemptHour",
     "AttemptNode",
     "Availability",
     "Balance",
@@ -39,6 +41,7 @@ __all__ = [
     "FairShareSettings",
     "Gpu",
     "IdempotencyKey",
+    "IdleStretch",
     "Job",
     "JobOutput",
     "JobSet",
@@ -54,6 +57,7 @@ __all__ = [
     "NoticeChoice",
     "NoticeCursor",
     "PlanningSettings",
+    "PoolHour",
     "Predecessor",
     "PreemptionRule",
     "Project",

@@ -9,15 +9,29 @@ from typing import Any
 from django.conf import settings
 
 from scheduling.services import artifacts, collection, verification
-from scheduling.store import upkeep
+from scheduling.services.pool import timings
+from scheduling.store import looks, upkeep
 
 ABANDONED_S = 86_400.0
+LOOK_HOLDS_S = 300.0
 
 
 def roll_up_usage(now: datetime) -> int:
     """Usage by day is up to date, and the fair-share balances equal the allocation intervals."""
     upkeep.rebuild_balances(now)
     return upkeep.roll_up(now)
+
+
+def look_at_gpus(now: datetime) -> int:
+    """How busy the GPUs are is added to what reports tell; returns how many are installed.
+
+    What an agent has not told in three heartbeats is not known; what one look finds holds for five minutes at most.
+    """
+    how = looks.Looking(
+        fresh_s=3 * timings().heartbeat_s, gap_s=LOOK_HOLDS_S, idle_percent=settings.IDLE_PERCENT,
+        idle_s=settings.IDLE_MINUTES * 60.0,
+    )  # fmt: skip
+    return looks.look(now, how)
 
 
 def retain_events(now: datetime) -> int:

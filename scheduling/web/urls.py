@@ -16,6 +16,7 @@ from scheduling.web import (
     lineage,
     nodes,
     notices,
+    reports,
     share,
     submit,
 )
@@ -46,6 +47,8 @@ urlpatterns = [
     path("nodes/<str:name>/<str:verb>/", nodes.operate, name="node-operate"),
     path("nodes/<str:name>/gpus/<str:uuid>/<str:verb>/", nodes.operate_gpu, name="gpu-operate"),
     path("share/", share.share, name="share"),
+    path("reports/", reports.reports, name="reports"),
+    path("reports/<str:name>.csv", reports.export, name="reports-export"),
     path("artifacts/", artifacts.artifacts, name="artifacts"),
     path("artifacts/leaderboard/", leaderboard.leaderboard, name="leaderboard"),
     path("artifacts/leaderboard.csv", leaderboard.export, name="leaderboard-export"),

@@ -23,7 +23,10 @@ export function localise(root = document) {
   }
 }
 
-document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+document.getElementById("zone").textContent = zone;
+// So that reports know whose days are meant.
+document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax`;
 function pass() {
   localise();
   count();

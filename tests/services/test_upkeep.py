@@ -80,7 +80,9 @@ def test_an_upload_that_nobody_finished_goes_with_its_bytes():
     assert not Upload.objects.exists()
 
 
-@pytest.mark.parametrize("chore", ["roll_up_usage", "retain_events", "verify_artifacts", "collect_uploads"])
+@pytest.mark.parametrize(
+    "chore", ["roll_up_usage", "look_at_gpus", "retain_events", "verify_artifacts", "collect_uploads"]
+)
 def test_each_chore_has_a_celery_task_that_beat_knows(chore, settings):
     b.people()
     getattr(tasks, chore)()

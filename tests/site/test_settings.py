@@ -56,6 +56,8 @@ def up(**env: str) -> tuple[int, str]:
          "and _SECRET_ACCESS_KEY"),
         ("EMEP_STORE_REGION", "eu-central-1",
          "EMEP: EMEP_STORE_REGION needs EMEP_STORE_URL, like s3://bucket/prefix; set it, or leave both"),
+        ("EMEP_IDLE_PERCENT", "101", "EMEP: EMEP_IDLE_PERCENT must be from 0 to 100, not 101"),
+        ("EMEP_IDLE_MINUTES", "0", "EMEP: EMEP_IDLE_MINUTES must be from 1 to 1440, not 0"),
         ("EMEP_TICK_S", "nan", "EMEP: EMEP_TICK_S must be a number, not 'nan'"),
         ("EMEP_EMAIL_URL", "smtp+tls://me:hunter2@:587",
          "EMEP: EMEP_EMAIL_URL must be like smtp+tls://USER:PASSWORD@HOST:587, smtp+ssl://... or smtp://...; "
