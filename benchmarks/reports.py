@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import django
@@ -48,7 +48,10 @@ def _measure(jobs: int) -> None:
 
     actor = b.people()["admin"]
     history.write(BEGIN, 360, jobs, on=2048)
-    PoolHour.objects.create(hour=BEGIN, since=BEGIN, until=END, installed_ms=2048 * 365 * 86_400_000)
+    hours = [BEGIN + timedelta(hours=n) for n in range(365 * 24)]
+    PoolHour.objects.bulk_create(
+        PoolHour(hour=h, since=h, until=h + timedelta(hours=1), installed_ms=2048 * 3_600_000) for h in hours
+    )
     print(
         f"{jobs:,} jobs, {Attempt.objects.count():,} attempts, {Allocation.objects.count():,} allocations", flush=True
     )
@@ -56,6 +59,7 @@ def _measure(jobs: int) -> None:
         wanted, _ = asked.read(actor, {"from": first, "to": last}, END)
         assert wanted is not None
         reports: dict[str, Callable[[], Any]] = {
+            "the page": lambda w=wanted: _page(actor, w),
             "usage": lambda w=wanted: usage.usage(actor, w, END),
             "waits": lambda w=wanted: waits.waits(w),
             "lost": lambda w=wanted: lost.lost(w),
@@ -67,6 +71,17 @@ def _measure(jobs: int) -> None:
             ask()
             wall, work = time.perf_counter() - begun, time.process_time() - worked
             print(f"{report:10} of {name:15} {wall:7.2f} s, {work:7.2f} s of the processor", flush=True)
+
+
+def _page(actor: Any, wanted: Any) -> None:
+    """Everything that the page asks for."""
+    from scheduling.services.reports import capacity, idle, lost, usage, waits
+
+    found = usage.usage(actor, wanted, END)
+    capacity.capacity(actor, wanted, END, found)
+    lost.lost(wanted, found)
+    waits.waits(wanted)
+    idle.idle(actor, wanted)
 
 
 if __name__ == "__main__":

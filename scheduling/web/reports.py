@@ -101,8 +101,8 @@ def _told(actor: Actor, wanted: Asked, today: date) -> dict[str, Any]:
     """Everything that the page tells."""
     moment = now()
     found = usage.usage(actor, wanted, moment)
-    pool = capacity.capacity(actor, wanted, moment)
-    waited, losses, left = waits.waits(wanted), lost.lost(wanted), idle.idle(actor, wanted)
+    pool = capacity.capacity(actor, wanted, moment, found)
+    waited, losses, left = waits.waits(wanted), lost.lost(wanted, found), idle.idle(actor, wanted)
     labels = [words.piece(piece, wanted.period.each) for piece in wanted.period.pieces]
     total = found.total()
     causes = lost.by_cause(losses)

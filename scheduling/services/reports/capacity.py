@@ -8,8 +8,8 @@ from datetime import datetime
 
 from scheduling.services.reports.asked import Asked
 from scheduling.services.reports.period import Period
-from scheduling.services.reports.usage import HOUR_MS, edges_of, pieces_of
-from scheduling.store.clock import to_ms
+from scheduling.services.reports.usage import HOUR_MS, Usage, edges_of, pieces_of
+from scheduling.store.clock import from_ms, to_ms
 from scheduling.store.queries import gpu_spans, pool_hours
 from scheduling.store.queries.access import Actor
 
@@ -78,8 +78,9 @@ class CapacityReport:
     jobs: dict[tuple[str, str, str, str], Busyness]
 
 
-def capacity(actor: Actor, asked: Asked, now: datetime) -> CapacityReport:
-    """The pool in the period. A filter narrows ``jobs`` alone: the pool is there for all.
+def capacity(actor: Actor, asked: Asked, now: datetime, found: Usage | None = None) -> CapacityReport:
+    """The pool in the period. A filter narrows ``jobs`` alone: the pool is there for all. With ``found``, the usage of
+    the same, what was held is not added up again where it tells it.
 
     An hour that lies in two pieces, as zones of half hours have them, counts to both by its length in each.
     """
@@ -100,22 +101,34 @@ def capacity(actor: Actor, asked: Asked, now: datetime) -> CapacityReport:
             )  # fmt: skip
         if inside:
             looked.append((start, end))
-    _held(pieces, period, _joined(looked), now)
+    spans = _joined(looked)
+    if found is None or asked.jobs:
+        _held(pieces, period, spans, now)
+    elif spans:
+        for key, amount in found.amounts.items():
+            pieces[key.piece].held += amount.held
+        _held(pieces, period, _between(spans, edges[0], edges[-1]), now, sign=-1)
     total = Capacity()
     for each in pieces:
         total.add(each)
     return CapacityReport(pieces, total, pool_hours.looked_since(), _jobs(actor, asked))
 
 
-def _held(pieces: list[Capacity], period: Period, looked: list[tuple[int, int]], now: datetime) -> None:
-    """What anybody held in the time that was looked at."""
-    if not looked:
-        return
+def _held(
+    pieces: list[Capacity], period: Period, spans: list[tuple[int, int]], now: datetime, *, sign: int = 1
+) -> None:
+    """What anybody held in these spans is added, or with ``sign`` -1 taken off."""
     edges = edges_of(period)
-    for span in gpu_spans.held(NOBODY, period.start, period.end, now):
-        for start, end in looked:
+    for start, end in spans:
+        for span in gpu_spans.held(NOBODY, from_ms(start), from_ms(end), now):
             for piece, ms in pieces_of(max(span.start, start), min(span.end, end), edges):
-                pieces[piece].held += ms * span.gpus
+                pieces[piece].held += sign * ms * span.gpus
+
+
+def _between(spans: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """What of the time from ``start`` to ``end`` lies in none of the spans, which come in order."""
+    edges = [start, *(edge for span in spans for edge in span), end]
+    return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

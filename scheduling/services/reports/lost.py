@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from scheduling.services.reports.asked import Asked
+from scheduling.services.reports.usage import Usage
 from scheduling.store.clock import to_ms
 from scheduling.store.queries import gpu_spans, lost_counts
 
@@ -21,18 +22,26 @@ class Loss(NamedTuple):
     in_vain: int
 
 
-def lost(asked: Asked) -> list[Loss]:
-    """The losses of the period, by project, then cause. The sum of their time is what :func:`usage` tells as lost."""
+def lost(asked: Asked, found: Usage | None = None) -> list[Loss]:
+    """The losses of the period, by project, then cause. The sum of their time is what ``found``, the usage of the same,
+    tells as lost; with it nothing is added up again."""
     start, end = asked.period.start, asked.period.end
-    sums: dict[tuple[str, str], int] = {}
-    for span in gpu_spans.lost(asked.jobs, start, end):
-        inside = min(span.end, to_ms(end)) - max(span.start, to_ms(start))
-        whose = (span.project, span.cause)
-        sums[whose] = sums.get(whose, 0) + max(0, inside) * span.gpus
+    sums = _sums(asked) if found is None else found.losses
     counts = lost_counts.ended(asked.jobs, start, end)
     return [
         Loss(*whose, sums.get(whose, 0), *counts.get(whose, (0, 0))) for whose in sorted(sums.keys() | counts.keys())
     ]
+
+
+def _sums(asked: Asked) -> Mapping[tuple[str, str], int]:
+    start, end = to_ms(asked.period.start), to_ms(asked.period.end)
+    sums: dict[tuple[str, str], int] = {}
+    for span in gpu_spans.lost(asked.jobs, asked.period.start, asked.period.end):
+        inside = max(0, min(span.end, end) - max(span.start, start))
+        if inside:
+            whose = (span.project, span.cause)
+            sums[whose] = sums.get(whose, 0) + inside * span.gpus
+    return sums
 
 
 def by_cause(losses: Iterable[Loss]) -> list[Loss]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -61,10 +61,11 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """All amounts of a report, by their keys."""
+    """All amounts of a report, by their keys; ``losses`` are the GPU-ms that were lost by project and cause."""
 
     period: Period
     amounts: Mapping[Key, Amount]
+    losses: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def total(self) -> Amount:
         """The sum of all."""
@@ -85,6 +86,7 @@ def usage(actor: Actor, asked: Asked, now: datetime) -> Usage:
     period = asked.period
     amounts: dict[Key, Amount] = defaultdict(Amount)
     edges, seen = edges_of(period), dict[str, bool]()
+    losses: dict[tuple[str, str], int] = defaultdict(int)
     for span in _spans(asked, now):
         known = seen.get(span.project)
         if known is None:
@@ -94,11 +96,12 @@ def usage(actor: Actor, asked: Asked, now: datetime) -> Usage:
             amount = amounts[Key(piece, span.project, user, span.kind, span.queue)]
             if span.cause:
                 amount.lost += ms * span.gpus
+                losses[(span.project, span.cause)] += ms * span.gpus
                 amount.charged_micro -= ms * span.micro
             else:
                 amount.held += ms * span.gpus
                 amount.charged_micro += ms * span.micro
-    return Usage(period, dict(amounts))
+    return Usage(period, dict(amounts), dict(losses))
 
 
 def _spans(asked: Asked, now: datetime) -> Iterator[Span]:

@@ -8,7 +8,7 @@ import pytest
 
 from scheduling.models import Allocation, AttemptHour, IdleStretch, Node, NodeLive, PoolHour
 from scheduling.services import health, upkeep
-from scheduling.services.reports import asked, capacity, idle
+from scheduling.services.reports import asked, capacity, idle, usage
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -61,6 +61,21 @@ def test_what_is_held_counts_only_in_the_time_that_was_looked_at():
     assert report.total.held == 2 * H
     assert report.total.installed == 4 * H
     assert report.jobs == {("alpha", "alice", "merge", "merge"): capacity.Busyness(2 * H, round(1.6 * H))}
+
+
+@pytest.mark.parametrize("days", [("2026-03-01", "2026-03-03"), ("2026-03-02", "2026-03-02")])
+def test_what_is_held_is_the_same_when_the_usage_is_known(days):
+    lab, run = b.busy_lab()
+    minutes(10, 70, 80, 80, 0, 0)
+    b.finished(run, "FAILED", exit_code=1, now=b.later(15 * 3600))
+    who, moment = lab.who["alice"], b.later(20 * 3600)
+    asks = wanted(who, **{"from": days[0], "to": days[1]})
+    found = usage.usage(who, asks, moment)
+    plain = capacity.capacity(who, asks, moment)
+    assert capacity.capacity(who, asks, moment, found) == plain
+    assert plain.total.held == 2 * H
+    mine = wanted(who, kind="command")
+    assert capacity.capacity(who, mine, moment, usage.usage(who, mine, moment)).total.held == 2 * H
 
 
 def test_a_look_that_failed_for_hours_leaves_what_was_there_and_says_nothing_of_how_busy_it_was():
