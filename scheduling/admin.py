@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.options import BaseModelAdmin, InlineModelAdmin
 from django.contrib.auth import get_user_model
 from django.contrib.auth.admin import UserAdmin
@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from simple_history.admin import SimpleHistoryAdmin
 
-from scheduling import models
-from scheduling.admin_forms import LevelFormSet, NodeActionForm, PreemptionRuleForm, QueueForm, WindowForm
+from scheduling import admin_nodes, models
+from scheduling.admin_forms import LevelFormSet, PreemptionRuleForm, QueueForm, WindowForm
 from scheduling.core.policy import MAX_WEIGHT
 from scheduling.services import now, pool, windows
 from scheduling.store.queries.access import actor_of
@@ -215,7 +215,6 @@ class NodeAdmin(Shown):
     inlines = (GpuInline,)
     exclude = ("token_sha256",)
     actions = ("cordon", "drain", "back")
-    action_form = NodeActionForm
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Whoever may add nodes makes one with its token."""
@@ -245,32 +244,21 @@ class NodeAdmin(Shown):
         return response
 
     @admin.action(description="Cordon: no new work", permissions=["operate"])
-    def cordon(self, request: HttpRequest, nodes: QuerySet[models.Node]) -> None:
-        """The chosen nodes take no new work."""
-        self._operate(request, nodes, "cordon")
+    def cordon(self, request: HttpRequest, nodes: QuerySet[models.Node]) -> HttpResponse | None:
+        """The chosen nodes take no new work, once that was confirmed."""
+        return admin_nodes.operate(request, nodes, "cordon", self.admin_site.each_context(request))
 
-    @admin.action(description="Drain: no new work; what runs goes on to its end", permissions=["operate"])
-    def drain(self, request: HttpRequest, nodes: QuerySet[models.Node]) -> None:
-        """The chosen nodes take no new work until they are returned; a deadline is set on the node's page."""
-        self._operate(request, nodes, "drain")
+    @admin.action(
+        description="Drain: no new work; what runs goes on to its end, or a deadline", permissions=["operate"]
+    )
+    def drain(self, request: HttpRequest, nodes: QuerySet[models.Node]) -> HttpResponse | None:
+        """The chosen nodes take no new work until they are returned, once that was confirmed."""
+        return admin_nodes.operate(request, nodes, "drain", self.admin_site.each_context(request))
 
     @admin.action(description="Return to service", permissions=["operate"])
-    def back(self, request: HttpRequest, nodes: QuerySet[models.Node]) -> None:
-        """The chosen nodes take work again."""
-        self._operate(request, nodes, "return")
-
-    def _operate(self, request: HttpRequest, nodes: QuerySet[models.Node], verb: str) -> None:
-        try:
-            reason = pool.reason_of(request.POST.get("reason")) if verb in pool.WITH_REASON else ""
-        except ValueError as wrong:
-            messages.error(request, f"{wrong}; nothing was changed")
-            return
-        for node in nodes:
-            result = pool.operate(node.name, verb, actor_of(request.user), now(), reason=reason)
-            if result is None or not result[0]:
-                messages.warning(request, f"{node.name} is {node.state.lower()}: it can't be asked to {verb}")
-            else:
-                messages.success(request, f"{node.name} is {result[1].lower()}")
+    def back(self, request: HttpRequest, nodes: QuerySet[models.Node]) -> HttpResponse | None:
+        """The chosen nodes take work again, once that was confirmed."""
+        return admin_nodes.operate(request, nodes, "return", self.admin_site.each_context(request))
 
 
 @admin.register(models.Gpu)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from django import forms
-from django.contrib.admin.helpers import ActionForm
 from django.forms.models import BaseInlineFormSet
 
 from scheduling import models
@@ -15,15 +14,6 @@ from scheduling.core.units import MAX_DURATION_S
 from scheduling.store.clock import to_ms
 
 MAX_GRACE_S = 86_400.0
-
-
-class NodeActionForm(ActionForm):
-    """What is to be done with the chosen nodes, and why; what is wrong with the reason is said by who takes it."""
-
-    reason = forms.CharField(
-        required=False, label="Why:",
-        widget=forms.TextInput(attrs={"size": 9, "placeholder": "shown to all", "title": "of a cordon or drain"}),
-    )  # fmt: skip
 
 
 class QueueForm(forms.ModelForm):

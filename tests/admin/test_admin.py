@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.apps import apps
 from django.contrib import admin
 from django.test import Client
 
 from scheduling.models import Job, Level, Node, PreemptionRule, Project
-from scheduling.services import pool
 from tests import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +98,17 @@ def test_a_jobs_state_can_not_be_edited():
     assert Job.objects.get(pk=run.job).state == "RUNNING"
 
 
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_that_is_posted_is_refused(name):
+    world()
+    rows = apps.get_model("scheduling", name).objects
+    before = list(rows.values())
+    key = rows.order_by("pk").first().pk
+    posted = {"state": "RETIRED", "released_at_0": "2026-01-01", "outcome": "FAILED", "message": "x", "name": "x"}
+    assert boss().post(f"/admin/scheduling/{name}/{key}/change/", posted).status_code == 403
+    assert list(rows.values()) == before
+
+
 def test_a_nodes_state_can_not_be_edited():
     world()
     client = boss()
@@ -120,39 +131,6 @@ def test_a_bad_node_name_is_refused_beside_its_field():
     world()
     html = boss().post("/admin/scheduling/node/add/", {"name": "Bad Name!"}).content.decode()
     assert "use 1 to 63 lower-case letters, digits and dashes" in html
-
-
-@pytest.mark.parametrize(("action", "state"), [("cordon", "CORDONED"), ("drain", "DRAINING")])
-def test_nodes_are_taken_out_of_service_by_an_action(action, state):
-    world()
-    boss().post("/admin/scheduling/node/", {"action": action, "_selected_action": ["1"]})
-    assert Node.objects.get(name="n1").state == state
-
-
-@pytest.mark.parametrize("action", ["cordon", "drain"])
-def test_the_reason_of_an_action_is_shown_with_the_node(action):
-    world()
-    boss().post("/admin/scheduling/node/", {"action": action, "_selected_action": ["1"], "reason": " new  fans "})
-    assert Node.objects.get(name="n1").why == f"{action} by admin: new fans"
-
-
-def test_a_reason_that_is_too_long_is_refused_with_its_limit_and_closes_nothing():
-    world()
-    form = {"action": "drain", "_selected_action": ["1"], "reason": "x" * 121}
-    html = boss().post("/admin/scheduling/node/", form, follow=True).content.decode()
-    (told,) = re.findall(r'<li class="error">([^<]*)', html)
-    assert (
-        told == "Reason must be a text of 120 characters at most, without NUL; shorten or omit it; nothing was changed"
-    )
-    assert Node.objects.get(name="n1").state == "READY"
-
-
-def test_a_node_is_returned_to_service_by_an_action():
-    who = b.people()
-    b.node("n1")
-    pool.operate("n1", "cordon", who["admin"], b.NOON)
-    boss().post("/admin/scheduling/node/", {"action": "back", "_selected_action": ["1"]})
-    assert Node.objects.get(name="n1").state == "READY"
 
 
 def test_a_rule_by_which_jobs_would_evict_each_other_is_refused():
