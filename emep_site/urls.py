@@ -7,9 +7,11 @@ from django.contrib.auth.decorators import login_required
 from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
+from scheduling import admin_history
 from scheduling.api import health, problems
 
 urlpatterns = [
+    path("admin/scheduling/changes/", admin.site.admin_view(admin_history.changes), name="admin-history"),
     path("admin/", admin.site.urls),
     path("api/v1/", include("scheduling.api.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),

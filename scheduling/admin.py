@@ -12,9 +12,10 @@ from django.contrib.auth.admin import UserAdmin
 from django.db.models import Field, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import path
 from simple_history.admin import SimpleHistoryAdmin
 
-from scheduling import admin_nodes, models
+from scheduling import admin_nodes, admin_rules, models
 from scheduling.admin_forms import LevelFormSet, PreemptionRuleForm, QueueForm, WindowForm
 from scheduling.core.policy import MAX_WEIGHT
 from scheduling.services import now, pool, windows
@@ -91,6 +92,15 @@ class PreemptionRuleAdmin(Policy):
     list_display = ("preemptor", "victim")
     list_filter = ("preemptor__queue", "victim__queue")
     list_select_related = ("preemptor__queue", "victim__queue")
+
+    def get_urls(self) -> list[Any]:
+        """With that of the table of all rules."""
+        table = self.admin_site.admin_view(self.matrix)
+        return [path("table/", table, name="scheduling_preemptionrule_matrix"), *super().get_urls()]
+
+    def matrix(self, request: HttpRequest) -> HttpResponse:
+        """All rules as one table of checkboxes."""
+        return admin_rules.matrix(request, self.admin_site.each_context(request))
 
 
 @admin.register(models.Project)
