@@ -17,6 +17,7 @@ from simple_history.admin import SimpleHistoryAdmin
 
 from scheduling import admin_nodes, admin_rules, models
 from scheduling.admin_forms import LevelFormSet, PreemptionRuleForm, QueueForm, WindowForm
+from scheduling.admin_weights import Prefilled, WeightList
 from scheduling.core.policy import MAX_WEIGHT
 from scheduling.services import now, pool, windows
 from scheduling.store.queries.access import actor_of
@@ -35,7 +36,7 @@ class Weighed(BaseModelAdmin):
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
 
-class Policy(Weighed, SimpleHistoryAdmin):
+class Policy(Weighed, Prefilled, SimpleHistoryAdmin):
     """What admins decide; every change is kept with who made it."""
 
 
@@ -72,8 +73,10 @@ class MembershipInline(Weighed, admin.TabularInline):
 
 
 @admin.register(models.Queue)
-class QueueAdmin(Policy):
+class QueueAdmin(WeightList, Policy):
     """Queues with their levels."""
+
+    ledger = "queue"
 
     list_display = (
         "name", "weight", "default_level", "default_max_duration_s", "max_duration_cap_s", "grace_s",
@@ -104,8 +107,10 @@ class PreemptionRuleAdmin(Policy):
 
 
 @admin.register(models.Project)
-class ProjectAdmin(Policy):
+class ProjectAdmin(WeightList, Policy):
     """Projects, their weights edited in the list."""
+
+    ledger = "project"
 
     list_display = ("name", "weight", "artifact_quota_gb")
     list_editable = ("weight", "artifact_quota_gb")
@@ -114,8 +119,10 @@ class ProjectAdmin(Policy):
 
 
 @admin.register(models.Membership)
-class MembershipAdmin(Policy):
+class MembershipAdmin(WeightList, Policy):
     """People in projects."""
+
+    ledger = "user"
 
     list_display = ("project", "user", "weight", "level_cap")
     list_editable = ("weight", "level_cap")
