@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduling', '0023_names_of_equal_bytes'),
+        ('scheduling', '0024_notices'),
     ]
 
     operations = [
