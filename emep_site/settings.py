@@ -211,6 +211,7 @@ CELERY_BEAT_SCHEDULE = {
     "collect-artifacts": {"task": "scheduling.tasks.collect_artifacts", "schedule": 3600},
     "send-notices": {"task": "scheduling.tasks.send_notices", "schedule": 5, "options": {"expires": 5}},
     "retain-notices": {"task": "scheduling.tasks.retain_notices", "schedule": 3600},
+    "look-after-what-ifs": {"task": "scheduling.tasks.look_after_what_ifs", "schedule": 30, "options": {"expires": 30}},
 }
 
 # ------------------------------------------------------------------ people, tokens
@@ -321,6 +322,11 @@ if not 0 <= IDLE_PERCENT <= 100:
     raise ImproperlyConfigured(f"EMEP_IDLE_PERCENT must be from 0 to 100, not {IDLE_PERCENT:g}")
 if not 1 <= IDLE_MINUTES <= 1440:
     raise ImproperlyConfigured(f"EMEP_IDLE_MINUTES must be from 1 to 1440, not {IDLE_MINUTES:g}")
+# Replays of recent history: how long one may take, how many jobs it may have, and for how long it is kept.
+WHAT_IF_LIMIT_S = number("EMEP_WHAT_IF_LIMIT_S", 600.0)
+WHAT_IF_MAX_JOBS = whole("EMEP_WHAT_IF_MAX_JOBS", 50_000)
+WHAT_IF_KEEP_DAYS = whole("EMEP_WHAT_IF_KEEP_DAYS", 90)
+WHAT_IF_MAILBOX = "emep_site.what_ifs"
 LOG_BYTES_PER_ATTEMPT = whole("EMEP_LOG_BYTES", 4 * 1024 * 1024)
 MAX_ARTIFACT_BYTES = whole("EMEP_MAX_ARTIFACT_BYTES", 2 * 1024**4)
 # What is kept for a while, and how long nobody must have needed bytes before they are removed.

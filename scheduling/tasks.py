@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from celery.worker import state
 
-from scheduling.services import notices, now, upkeep
+from scheduling.services import notices, now, upkeep, whatif_runs
 
 
 @shared_task(ignore_result=True)
@@ -54,3 +54,18 @@ def send_notices() -> dict[str, int]:
 def retain_notices() -> int:
     """The log of old messages goes."""
     return notices.retain(now())
+
+
+@shared_task(ignore_result=True)
+def play_what_if(run: str) -> str:
+    """A replay of recent history, from its begin to its end."""
+    return whatif_runs.play(run)
+
+
+@shared_task(ignore_result=True)
+def look_after_what_ifs() -> list[str]:
+    """Replays whose worker is gone are broken, old ones go, and those whose message was lost are played."""
+    left = whatif_runs.look_after(now())
+    for run in left:
+        play_what_if.delay(run)
+    return left

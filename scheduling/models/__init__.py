@@ -22,6 +22,7 @@ from scheduling.models.notices import Delivery, Notice, NoticeChoice, NoticeCurs
 from scheduling.models.pool import Gpu, Node, NodeLive
 from scheduling.models.sets import JobSet
 from scheduling.models.use import AttemptHour, IdleStretch, PoolHour
+from scheduling.models.whatif import PolicyVersion, WhatIfRun
 from scheduling.models.windows import Nomination, Window
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "NoticeCursor",
     "PlanningSettings",
     "PoolHour",
+    "PolicyVersion",
     "Predecessor",
     "PreemptionRule",
     "Project",
@@ -68,5 +70,6 @@ __all__ = [
     "Upload",
     "UsageDay",
     "Webhook",
+    "WhatIfRun",
     "Window",
 ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from scheduling.core.fields import nearest, shown
 from scheduling.core.policy import Policy
 from scheduling.core.pool import Pool
-from scheduling.simulation.comparison import fewer_nodes, more_nodes
+from scheduling.core.units import parse_memory
+from scheduling.simulation.cluster import ANY_MODEL
+from scheduling.simulation.comparison import fewer_nodes, more_nodes, new_nodes
 from scheduling.simulation.faults import Fault
 from scheduling.simulation.policy_patch import PatchError, patched
 
@@ -16,8 +19,11 @@ MAX_ADDED, MAX_FAULTS = 1000, 100
 MAX_KEY = 80  # characters of a key that are said back
 MAX_AFTER_S = 366 * 86_400
 MAX_NAMED = 100  # nodes that are listed
-ADDED_KEYS, FAULT_KEYS = ("like", "count"), ("node", "after_s", "back_after_s")
+MAX_NODE_GPUS, MAX_MODEL = 64, 120
+HARDWARE_KEYS = ("gpus", "memory", "model", "nvlink")
+ADDED_KEYS, FAULT_KEYS = ("like", "count", *HARDWARE_KEYS), ("node", "after_s", "back_after_s")
 Errors = list[dict[str, Any]]
+More = Callable[[Pool], Pool]
 
 
 def wrong(field: str, code: str, message: str, limit: Any = None) -> dict[str, Any]:
@@ -81,8 +87,8 @@ def changed_pool(body: Mapping[str, Any], pool: Pool, errors: Errors) -> Pool:
     """The pool without the nodes of ``remove_nodes`` and with those of ``add_nodes``; what can't be read is passed
     over with an error."""
     made = fewer_nodes(pool, _removed(body.get("remove_nodes", []), pool, errors))
-    for like, count in _added(body.get("add_nodes", []), made, pool, errors):
-        made = more_nodes(made, like, count)
+    for more in _added(body.get("add_nodes", []), made, pool, errors):
+        made = more(made)
     return made
 
 
@@ -129,18 +135,23 @@ def _removed(given: Any, pool: Pool, errors: Errors) -> list[str]:
     return found
 
 
-def _added(given: Any, pool: Pool, before: Pool, errors: Errors) -> list[tuple[str, int]]:
+def _added(given: Any, pool: Pool, before: Pool, errors: Errors) -> list[More]:
+    """What each row adds to a pool, in their order."""
     if not isinstance(given, list) or len(given) > MAX_ADDED:
         wanted = f'a list of at most {MAX_ADDED} like [{{"like": "n1", "count": 2}}]'
         message = f"add_nodes must be {wanted}, not {_counted(given)}"
         errors.append(wrong("add_nodes", "not_a_list", message, MAX_ADDED))
         return []
-    found: dict[str, int] = {}
+    found: list[More] = []
+    named: set[str] = set()
+    whole = 0
     for place, row in enumerate(given):
         path = f"add_nodes.{place}"
         if not _is_object(row, path, ADDED_KEYS, code="bad_nodes", errors=errors):
             continue
-        like = _node_in(row, "like", pool, before, path, code="bad_nodes", errors=errors)
+        anew = "like" not in row and any(key in row for key in HARDWARE_KEYS)
+        like = None if anew else _node_in(row, "like", pool, before, path, code="bad_nodes", errors=errors)
+        hardware = _hardware(row, path, errors) if anew else None
         count = row.get("count")
         if "count" not in row:
             message = f"{path}.count is missing: say how many nodes, a whole number from 1 to {MAX_ADDED}"
@@ -148,16 +159,66 @@ def _added(given: Any, pool: Pool, before: Pool, errors: Errors) -> list[tuple[s
         elif isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_ADDED:
             message = f"{path}.count must be a whole number from 1 to {MAX_ADDED}, not {shown(count)}"
             errors.append(wrong(f"{path}.count", "bad_nodes", message, MAX_ADDED))
-        elif like in found:
+        elif hardware is not None:
+            whole += count
+            found.append(partial(new_nodes, count=count, **hardware))
+        elif like in named:
             message = f"{path}.like names {like} again; ask for all its nodes with one count"
             errors.append(wrong(f"{path}.like", "bad_nodes", message))
         elif like is not None:
-            found[like] = count
-    if sum(found.values()) > MAX_ADDED:
-        message = f"add_nodes may add {MAX_ADDED} nodes in all, not {sum(found.values())}; ask for fewer"
+            named.add(like)
+            whole += count
+            if any(key in row for key in HARDWARE_KEYS):
+                key = next(key for key in HARDWARE_KEYS if key in row)
+                message = f"{path}.{key}: nodes like {like} have its hardware; leave out like, or {key}"
+                errors.append(wrong(f"{path}.{key}", "bad_nodes", message))
+            found.append(partial(more_nodes, like=like, count=count))
+    if whole > MAX_ADDED:
+        message = f"add_nodes may add {MAX_ADDED} nodes in all, not {whole}; ask for fewer"
         errors.append(wrong("add_nodes", "bad_nodes", message, MAX_ADDED))
         return []
-    return list(found.items())
+    return found
+
+
+def _hardware(row: Mapping[str, Any], path: str, errors: Errors) -> dict[str, Any] | None:
+    """The arguments of :func:`new_nodes` that the row gives, or None with an error for each that can't be."""
+    before = len(errors)
+    gpus = row.get("gpus")
+    if isinstance(gpus, bool) or not isinstance(gpus, int) or not 1 <= gpus <= MAX_NODE_GPUS:
+        whole = f"a whole number from 1 to {MAX_NODE_GPUS}"
+        message = f"{path}.gpus must be {whole}, not {shown(gpus)}"
+        if "gpus" not in row:
+            message = f"{path}.gpus is missing: say how many GPUs each node has, {whole}"
+        errors.append(wrong(f"{path}.gpus", "bad_nodes", message, MAX_NODE_GPUS))
+    memory_mib = _memory_mib(row, path, errors)
+    model = row.get("model", ANY_MODEL)
+    if not isinstance(model, str) or not 1 <= len(model) <= MAX_MODEL:
+        message = f"{path}.model must be the name of a GPU model of at most {MAX_MODEL} characters, not {shown(model)}"
+        errors.append(wrong(f"{path}.model", "bad_nodes", message, MAX_MODEL))
+    most = gpus if isinstance(gpus, int) else MAX_NODE_GPUS
+    nvlink = row.get("nvlink", most)
+    if isinstance(nvlink, bool) or not isinstance(nvlink, int) or not 0 <= nvlink <= most:
+        message = (
+            f"{path}.nvlink must be how many GPUs an NVLink group has, a whole number from 0 (none) to {most}, "
+            f"not {shown(nvlink)}"
+        )
+        errors.append(wrong(f"{path}.nvlink", "bad_nodes", message, most))
+    if len(errors) > before:
+        return None
+    return {"gpus": gpus, "memory_mib": memory_mib, "model": model, "nvlink": nvlink}
+
+
+def _memory_mib(row: Mapping[str, Any], path: str, errors: Errors) -> int | None:
+    """MiB of each GPU of the row, or None with an error."""
+    if "memory" not in row:
+        message = f'{path}.memory is missing: say what each GPU has, such as "80GB"'
+        errors.append(wrong(f"{path}.memory", "bad_nodes", message))
+        return None
+    try:
+        return parse_memory(row["memory"], f"{path}.memory")
+    except ValueError as unreadable:
+        errors.append(wrong(f"{path}.memory", "bad_nodes", str(unreadable)))
+        return None
 
 
 def _counted(given: Any) -> str:

@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from typing import TypeVar
 
 from scheduling.core.policy import Policy
-from scheduling.core.pool import Node, Pool
+from scheduling.core.pool import Gpu, Node, Pool
 from scheduling.core.snapshot import LiveAttempt, Snapshot, WaitingJob
 from scheduling.simulation.faults import Fault
 from scheduling.simulation.outcome import Fate, JobOutcome, Outcome
@@ -112,8 +112,8 @@ def compare(change: Change) -> Difference:
     waiting = {job.id for job in present.waiting}
     old = simulate(change.running, present.pool, present.policy, initial=present)
     jobs = change.running if change.extra is None else (*change.running, change.extra)
-    levelled = [replace(job, waiting=_levelled(job.waiting, change.policy)) for job in jobs]
-    new = simulate(levelled, change.pool, change.policy, initial=_changed(change), faults=change.faults)
+    ranked = [replace(job, waiting=levelled(job.waiting, change.policy)) for job in jobs]
+    new = simulate(ranked, change.pool, change.policy, initial=_changed(change), faults=change.faults)
     homeless = {live.job for live in present.live if not set(live.gpus) <= change.pool.gpu_by_uuid.keys()}
     before, after = {job.id: job for job in old.jobs}, {job.id: job for job in new.jobs}
     pairs = [_moved(job, after[job.id]) for job in old.jobs if job.id in waiting and job.id != change.gone]
@@ -148,6 +148,20 @@ def more_nodes(pool: Pool, like: str, count: int) -> Pool:
     return Pool((*pool.nodes, *nodes), (*pool.gpus, *added))
 
 
+def new_nodes(pool: Pool, count: int, *, gpus: int, memory_mib: int, model: str, nvlink: int) -> Pool:
+    """The pool with ``count`` nodes more, ``new-1`` and so on, each of so many GPUs, joined by NVLink in groups of
+    ``nvlink`` (0: none) in the order of their numbers."""
+    first = 1 + sum(1 for name in pool.node_by_name if name.startswith("new-"))
+    nodes, added = [], []
+    for number in range(first, first + count):
+        name = f"new-{number}"
+        nodes.append(Node(name, ""))
+        for index in range(gpus):
+            group = f"{name}-nvlink-{index // nvlink}" if nvlink else None
+            added.append(Gpu(f"{name}/{index}", name, index, model, memory_mib, group))
+    return Pool((*pool.nodes, *nodes), (*pool.gpus, *added))
+
+
 def fewer_nodes(pool: Pool, names: Collection[str]) -> Pool:
     """The pool without these nodes."""
     return Pool(
@@ -164,14 +178,14 @@ def _changed(change: Change) -> Snapshot:
     kept = [each for each in present.nominations if set(each.gpus) <= pool.gpu_by_uuid.keys()]
     return replace(
         present,
-        waiting=tuple(_levelled(job, policy) for job in present.waiting if job.id != change.gone),
-        live=tuple(_levelled(live, policy) for live in present.live),
+        waiting=tuple(levelled(job, policy) for job in present.waiting if job.id != change.gone),
+        live=tuple(levelled(live, policy) for live in present.live),
         windows=tuple(each for each in windows if each.nodes),
         nominations=tuple(kept),
     )
 
 
-def _levelled(job: Job, policy: Policy) -> Job:
+def levelled(job: Job, policy: Policy) -> Job:
     """The job with the value that the policy gives its level; as it is, where the policy does not have that."""
     queue = policy.queue(job.queue)
     level = None if queue is None else queue.level(job.level)

@@ -13,14 +13,16 @@ from scheduling.core.pool import Pool
 class Fault:
     """At ``at_ms`` a node is lost, or a GPU goes bad; at ``repaired_ms`` it is back, None for never.
 
-    What runs there loses the work since its last checkpoint and is queued again. ValueError unless exactly one of
-    ``node`` and ``gpu`` is named and the repair comes later.
+    What runs there loses the work since its last checkpoint and is queued again; of one that ``spares`` it goes on, and
+    only nothing new is taken (cordoned, draining, in doubt). ValueError unless exactly one of ``node`` and ``gpu`` is
+    named and the repair comes later.
     """
 
     at_ms: int
     node: str | None = None
     gpu: str | None = None
     repaired_ms: int | None = None
+    spares: bool = False
 
     def __post_init__(self) -> None:
         if (self.node is None) == (self.gpu is None):
@@ -30,6 +32,8 @@ class Fault:
 
     def hits(self, nodes: Collection[str], gpus: Collection[str]) -> bool:
         """Whether something that has these nodes and GPUs is lost by it."""
+        if self.spares:
+            return False
         return self.node in nodes if self.node is not None else self.gpu in gpus
 
 

@@ -48,6 +48,9 @@ class Planner(Protocol):
 
 
 MakePlanner = Callable[[Snapshot], Planner]
+Watch = Callable[[int], None]
+"""Told now and then how far a simulation is, in ms of its time; what it raises ends the simulation."""
+LOOKS_EVERY = 256  # instants
 
 
 def simulate(
@@ -62,6 +65,7 @@ def simulate(
     initial: Snapshot | None = None,
     runtime: Runtime = recorded,
     planner: MakePlanner = Scheduler,
+    watch: Watch | None = None,
 ) -> Outcome:
     """What happens to the jobs; it depends on nothing but what is given, and not on the order of it.
 
@@ -72,7 +76,7 @@ def simulate(
 
     ``initial``: the world at the beginning, empty at 0 ms when not given; ``pool`` and ``policy`` take the place of
     its own. A job it has live must be among ``jobs``, which then say what is left of it; it waits again when ``pool``
-    does not have its GPUs. ``until_ms``: the last instant that is looked at.
+    does not have its GPUs. ``until_ms``: the last instant that is looked at. ``watch``: see :data:`Watch`.
     ValueError for two jobs of one id, for a live job that is not described, and for a fault of unknown hardware.
     """
     check_known(faults, pool)
@@ -80,7 +84,7 @@ def simulate(
     begin = replace(initial or Snapshot(0, policy, pool), policy=replace(policy, queues=queues), pool=pool)
     with searched_seldom():
         open_ = opening(begin, jobs, runtime, restore_s=restore_s)
-        return _World(open_, faults, planner, restore_s=restore_s, save_s=save_s).play(until_ms)
+        return _World(open_, faults, planner, restore_s=restore_s, save_s=save_s).play(until_ms, watch)
 
 
 class _World:
@@ -132,15 +136,19 @@ class _World:
             if fault.repaired_ms is not None:
                 heappush(self.heap, (max(fault.repaired_ms, self.now_ms + 1), REPAIR, place, 0))
 
-    def play(self, until_ms: int | None) -> Outcome:
+    def play(self, until_ms: int | None, watch: Watch | None = None) -> Outcome:
         """Goes from instant to instant until nothing is foreseen, and tells what happened."""
         heap, coming, queue, meter = self.heap, self.coming, self.queue, self.meter
+        instants = 0
         while heap or coming:
             now = heap[0][0] if heap else coming[-1].arrives_ms
             if coming and coming[-1].arrives_ms < now:
                 now = coming[-1].arrives_ms
             if until_ms is not None and now > until_ms:
                 break
+            instants += 1
+            if watch is not None and not instants % LOOKS_EVERY:
+                watch(now)
             meter.advance(now, len(queue))
             self.now_ms = now
             changed = False

@@ -77,7 +77,16 @@ def inventory_mark() -> tuple[object, ...]:
 def windows(now: datetime) -> tuple[CoreWindow, ...]:
     """The windows that have not ended. One that is a project's has no name of its own here: it stands in the reasons
     of others' jobs, whose readers may not know of it."""
-    rows = Window.objects.filter(end__gt=now).select_related("project").prefetch_related("nodes")
+    return _windows(Q(end__gt=now))
+
+
+def windows_in(since: datetime, until: datetime) -> tuple[CoreWindow, ...]:
+    """The windows that touch these days."""
+    return _windows(Q(end__gt=since, start__lt=until))
+
+
+def _windows(which: Q) -> tuple[CoreWindow, ...]:
+    rows = Window.objects.filter(which).select_related("project").prefetch_related("nodes")
     return tuple(
         CoreWindow(
             RESERVED if w.project else w.name, tuple(sorted(n.name for n in w.nodes.all())), to_ms(w.start),

@@ -208,3 +208,24 @@ def test_the_order_of_the_jobs_given_does_not_matter():
 def test_busy_time_counts_from_the_first_to_the_last_submission_only():
     outcome = ran([sim("a", 10, 100), sim("b", 60, 5)])
     assert (outcome.busy_gpu_ms, outcome.window_ms) == (50_000, 50_000)
+
+
+def test_a_fault_that_spares_keeps_new_work_away_and_lets_go_on_what_runs():
+    jobs = [sim("a", 0, 100), sim("b", 20, 10)]
+    closed = Fault(10_000, node="n0-0", repaired_ms=200_000, spares=True)
+    outcome = simulate(jobs, pool_of_spec("2x1"), DEFAULT_POLICY, faults=[closed])
+    times = {job.id: (job.first_start_ms, job.end_ms, job.faults) for job in outcome.jobs}
+    assert times == {"a": (0, 100_000, 0), "b": (200_000, 210_000, 0)}
+
+
+def test_whoever_watches_is_told_how_far_it_is_and_can_end_it(monkeypatch):
+    monkeypatch.setattr("scheduling.simulation.world.LOOKS_EVERY", 1)
+    seen = []
+    simulate([sim("a", 0, 10), sim("b", 5, 10)], ONE, DEFAULT_POLICY, planner=Fifo, watch=seen.append)
+    assert seen == [0, 5000, 10_000, 20_000]
+
+    def enough(ms):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate([sim("a", 0, 10)], ONE, DEFAULT_POLICY, planner=Fifo, watch=enough)

@@ -133,10 +133,16 @@ class FaultShape(serializers.Serializer[Any]):
 
 
 class MoreNodesShape(serializers.Serializer[Any]):
-    """Nodes that are added, each like one there is."""
+    """Nodes that are added, each like one there is, or with GPUs that are described."""
 
-    like = serializers.CharField(help_text="The node whose hardware they have.")
     count = serializers.IntegerField()
+    like = serializers.CharField(required=False, help_text="The node whose hardware they have; or else the following.")
+    gpus = serializers.IntegerField(required=False, help_text="GPUs of each node.")
+    memory = serializers.CharField(required=False, help_text="Memory of each GPU, such as 80GB.")
+    model = serializers.CharField(required=False, help_text="GPU model; `any` by default.")
+    nvlink = serializers.IntegerField(
+        required=False, help_text="GPUs in an NVLink group: all of a node by default, 0 for no NVLink."
+    )
 
 
 class ReplayRequest(serializers.Serializer[Any]):
