@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django import forms
@@ -19,7 +21,7 @@ from scheduling import admin_nodes, admin_rules, models
 from scheduling.admin_forms import LevelFormSet, PreemptionRuleForm, QueueForm, WindowForm
 from scheduling.admin_weights import Prefilled, WeightList
 from scheduling.core.policy import MAX_WEIGHT
-from scheduling.services import now, pool, windows
+from scheduling.services import now, policy_versions, pool, windows
 from scheduling.store.queries.access import actor_of
 
 admin.site.site_header = admin.site.site_title = "EMEP"
@@ -37,7 +39,33 @@ class Weighed(BaseModelAdmin):
 
 
 class Policy(Weighed, Prefilled, SimpleHistoryAdmin):
-    """What admins decide; every change is kept with who made it."""
+    """What admins decide; every change is kept with who made it, and the whole policy as a version of it."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The list; what is changed in it is a version of the policy."""
+        with _versioned(request):
+            return super().changelist_view(request, extra_context)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """The form; what is changed by it is a version of the policy."""
+        with _versioned(request):
+            return super().changeform_view(request, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """The question; what is deleted makes a version of the policy."""
+        with _versioned(request):
+            return super().delete_view(request, *args, **kwargs)
+
+
+@contextmanager
+def _versioned(request: HttpRequest) -> Iterator[None]:
+    """What a POST has changed of the policy is kept as a version, with who did it."""
+    if request.method != "POST":
+        yield
+        return
+    policy_versions.note(now(), user_id=None, why=policy_versions.ELSEWHERE)
+    yield
+    policy_versions.note(now(), user_id=request.user.pk, why="changed in the admin")
 
 
 class Shown(admin.ModelAdmin):
