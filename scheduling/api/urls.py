@@ -19,6 +19,7 @@ from scheduling.api import (
     tokens,
     uploads,
     webhooks,
+    whatif,
     windows,
 )
 
@@ -60,6 +61,9 @@ urlpatterns = [
     path("reports/lost/", reports.LostList.as_view(), name="api-reports-lost"),
     path("reports/capacity/", reports.CapacityList.as_view(), name="api-reports-capacity"),
     path("reports/idle/", reports.IdleList.as_view(), name="api-reports-idle"),
+    path("what-if/", whatif.WhatIfList.as_view(), name="api-what-ifs"),
+    path("what-if/<str:run>/", whatif.WhatIfDetail.as_view(), name="api-what-if"),
+    path("what-if/<str:run>/cancel/", whatif.WhatIfCancel.as_view(), name="api-what-if-cancel"),
     path("leaderboard/", leaderboard.Leaderboard.as_view(), name="api-leaderboard"),
     path("artifacts/", artifacts.ArtifactList.as_view(), name="api-artifacts"),
     path("artifacts/uploads/<str:upload>/", uploads.UploadOffsets.as_view(), name="api-upload"),

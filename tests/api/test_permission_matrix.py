@@ -9,6 +9,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from scheduling.models import Delivery, Webhook
+from scheduling.services import whatif_runs
 from tests import builders as b
 from tests.api.calls import Caller, World, busy_world, token
 
@@ -54,6 +55,10 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("GET", "reports/lost/"): (200, 200, 200),
     ("GET", "reports/capacity/"): (200, 200, 200),
     ("GET", "reports/idle/"): (200, 200, 200),
+    ("GET", "what-if/"): (200, 200, 200),
+    ("POST", "what-if/"): (422, 422, 422),
+    ("GET", "what-if/{run}/"): (200, 404, 200),
+    ("POST", "what-if/{run}/cancel/"): (200, 404, 200),
     ("GET", "leaderboard/"): (200, 200, 200),
     ("GET", "artifacts/"): (200, 200, 200),
     ("POST", "artifacts/"): (422, 422, 422),
@@ -140,7 +145,8 @@ def world_of(path: str) -> tuple[World, str]:
     upload = w.alice.post("artifacts/", {"name": "m", "project": "alpha", "files": files}).json()["upload"]
     sets = {kind: b.a_set(w.who["alice"], kind) for kind in ("pipeline", "sweep")}
     hook, delivery = told(w.who["alice"].user_id)
-    return w, path.format(**sets, webhook=hook, delivery=delivery,
+    what_if = whatif_runs.ask({"remove_nodes": ["n1"]}, w.who["alice"], b.NOON)
+    return w, path.format(**sets, run=what_if, webhook=hook, delivery=delivery,
                           job=run.job, node="n1", gpu=run.gpus[0], artifact=w.models[0], path="config.json",
                           upload=upload, token="0" * 16, attempt=run.attempt, window=7)  # fmt: skip
 
