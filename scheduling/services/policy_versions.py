@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 from uuid import UUID
 
@@ -113,7 +114,7 @@ def versions(limit: int = 50) -> list[Version]:
     """The newest changes of the policy, the newest first."""
     kept = policy_rows.versions(limit + 1)
     found = []
-    for row, before in zip(kept, [*kept[1:], None], strict=True):
+    for row, before in zip_longest(kept, kept[1:]):
         lines = () if before is None else tuple(_lines(before.policy, row.policy))
         free = before is not None and bool(lines) and not any(_changed_since(row.policy, before.policy))
         by = row.user.get_username() if row.user else ""
@@ -134,7 +135,7 @@ def _changed(
     if errors:
         return Refused(tuple(error["message"] for error in errors))
     if policy_rows.whole(made) == policy_rows.whole(policy):
-        return Refused(("the policy is so already: nothing was changed",))
+        return Refused(("the policy is so already",))
     try:
         policy_rows.write(patch, made, user_id=actor.user_id, why=why)
     except Kept as kept:

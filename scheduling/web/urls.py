@@ -19,6 +19,9 @@ from scheduling.web import (
     reports,
     share,
     submit,
+    share,
+    submit,
+    whatif,
 )
 
 urlpatterns = [
@@ -46,6 +49,13 @@ urlpatterns = [
     path("nodes/<str:name>/", nodes.node, name="node"),
     path("nodes/<str:name>/<str:verb>/", nodes.operate, name="node-operate"),
     path("nodes/<str:name>/gpus/<str:uuid>/<str:verb>/", nodes.operate_gpu, name="gpu-operate"),
+    path("what-if/", whatif.what_if, name="what-if"),
+    path("what-if/policy/", whatif.versions, name="policy-versions"),
+    path("what-if/policy/<int:number>/revert/", whatif.revert, name="policy-revert"),
+    path("what-if/<uuid:run>/", whatif.run, name="what-if-run"),
+    path("what-if/<uuid:run>/jobs.csv", whatif.export, name="what-if-export"),
+    path("what-if/<uuid:run>/cancel/", whatif.cancel, name="what-if-cancel"),
+    path("what-if/<uuid:run>/apply/", whatif.apply, name="what-if-apply"),
     path("share/", share.share, name="share"),
     path("reports/", reports.reports, name="reports"),
     path("reports/<str:name>.csv", reports.export, name="reports-export"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
 from scheduling.api.shapes import whatif as shapes
 from scheduling.models import WhatIfRun
 from scheduling.services import whatif_runs
+from tests import builders as b
 from tests.api.calls import Caller, error, problem, token, world
 from tests.services.history import afternoon
 
@@ -92,3 +97,11 @@ def test_without_the_scope_nothing_is_played():
     reader = w.caller("alice", "pool:read")
     assert reader.get("what-if/").status_code == 200
     assert problem(reader.post("what-if/", {"remove_nodes": ["n1"]}), 403)
+
+
+def test_the_example_of_the_docs_is_accepted(day):
+    text = (Path(__file__).parents[2] / "docs" / "what-if.md").read_text(encoding="utf-8")
+    body = json.loads(re.search(r"-d '(\{.*?\})'", text, re.S).group(1))
+    b.node("n7", now=day.end)
+    assert caller(day, "alice").post("what-if/", body).status_code == 202
+    assert set(body) == set(whatif_runs.FIELDS)
