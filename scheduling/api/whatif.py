@@ -69,7 +69,7 @@ class WhatIfCancel(Door):
 
     @documented("what_if_cancel", "Stop a replay", tag="pool", answer=shapes.WhatIfWholeShape)
     def post(self, request: Request, run: str) -> Response:
-        """The replay, which stops within a second; one that is over stays as it is."""
+        """The replay, which stops within seconds; one that is over stays as it is."""
         json_object(request, optional=True)
         whatif_runs.cancel(UUID(_found(run, self)["id"]), self.actor, self.now)
         return Response(_found(run, self))

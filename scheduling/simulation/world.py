@@ -50,7 +50,7 @@ class Planner(Protocol):
 MakePlanner = Callable[[Snapshot], Planner]
 Watch = Callable[[int], None]
 """Told now and then how far a simulation is, in ms of its time; what it raises ends the simulation."""
-LOOKS_EVERY = 256  # instants
+LOOKS_EVERY = 32  # instants
 
 
 def simulate(

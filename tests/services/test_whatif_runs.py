@@ -187,9 +187,9 @@ def test_cancelled_while_it_runs_it_ends_at_the_next_look(day, monkeypatch):
 def test_one_whose_worker_is_gone_is_broken_and_not_running_for_ever(day):
     run = asked(day.who["alice"], {"remove_nodes": ["n1"]}, day.end)
     whatif_rows.take_up(run, day.end)
-    whatif_runs.look_after(day.end + timedelta(seconds=119))
+    whatif_runs.look_after(day.end + timedelta(seconds=299))
     assert WhatIfRun.objects.get(pk=run).state == "RUNNING"
-    whatif_runs.look_after(day.end + timedelta(seconds=121))
+    whatif_runs.look_after(day.end + timedelta(seconds=301))
     row = WhatIfRun.objects.get(pk=run)
     assert (row.state, row.error) == ("FAILED", whatif_runs.BROKEN)
     # Should the worker live after all, it has to stop.
