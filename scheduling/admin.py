@@ -130,8 +130,9 @@ class PreemptionRuleAdmin(Policy):
         return [path("table/", table, name="scheduling_preemptionrule_matrix"), *super().get_urls()]
 
     def matrix(self, request: HttpRequest) -> HttpResponse:
-        """All rules as one table of checkboxes."""
-        return admin_rules.matrix(request, self.admin_site.each_context(request))
+        """All rules as one table of checkboxes; what is changed in it is a version of the policy."""
+        with _versioned(request):
+            return admin_rules.matrix(request, self.admin_site.each_context(request))
 
 
 @admin.register(models.Project)

@@ -19,8 +19,6 @@ from scheduling.web import (
     reports,
     share,
     submit,
-    share,
-    submit,
     whatif,
 )
 

@@ -10,6 +10,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from scheduling.models import Level, PreemptionRule
+from scheduling.services import policy_versions
 from tests import builders as b
 
 from .test_admin import boss
@@ -55,6 +56,16 @@ def test_the_table_has_a_box_for_every_pair_that_goes_down_and_those_that_hold_a
         f"{rule.preemptor_id}-{rule.victim_id}" for rule in PreemptionRule.objects.all()
     }
     assert sum(shown.values()) == len(rules()) > 0
+
+
+def test_what_is_changed_in_the_table_is_a_version_of_the_policy_that_can_be_reverted():
+    who = b.people()
+    before = rules()
+    post(boss(), box("merge/High", "eval/Low"))
+    newest = policy_versions.versions()[0]
+    assert (newest.why, newest.may_revert) == ("changed in the admin", True)
+    policy_versions.revert(newest.number, who["admin"], b.later(60))
+    assert rules() == before
 
 
 def test_what_is_ticked_holds_and_what_is_not_is_gone_and_both_are_in_the_history():

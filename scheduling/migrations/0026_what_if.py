@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduling', '0023_names_of_equal_bytes'),
+        ('scheduling', '0025_how_busy_gpus_are'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
