@@ -267,6 +267,10 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["scheduling.api.access.SignedIn"],
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "ENUM_NAME_OVERRIDES": {
+        "DeliveryStateEnum": ["WAITING", "SENT", "FAILED", "DROPPED"],
+        "WhatIfStateEnum": ["QUEUED", "RUNNING", "DONE", "FAILED", "CANCELLED"],
+    },
 }
 
 # ------------------------------------------------------------------ web

@@ -65,7 +65,4 @@ def play_what_if(run: str) -> str:
 @shared_task(ignore_result=True)
 def look_after_what_ifs() -> list[str]:
     """Replays whose worker is gone are broken, old ones go, and those whose message was lost are played."""
-    left = whatif_runs.look_after(now())
-    for run in left:
-        play_what_if.delay(run)
-    return left
+    return whatif_runs.look_after(now())

@@ -14,7 +14,8 @@ from django.db import transaction
 
 from scheduling.services.replay_change import Errors, changed_policy
 from scheduling.simulation.policy_patch import UNLISTED, already
-from scheduling.store import load, policy_rows, whatif_rows
+from scheduling.store import load, policy_rows
+from scheduling.store.commit import whatif_rows
 from scheduling.store.policy_rows import Kept
 from scheduling.store.queries.access import Actor
 

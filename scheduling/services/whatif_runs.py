@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, cast
 from uuid import UUID
@@ -24,7 +25,8 @@ from scheduling.services.replay_change import Errors, changed_policy, changed_po
 from scheduling.simulation import days as figures
 from scheduling.simulation.idle import idle_values
 from scheduling.simulation.past import played
-from scheduling.store import load, whatif_rows
+from scheduling.store import load
+from scheduling.store.commit import whatif_rows
 from scheduling.store.queries import past as rows
 from scheduling.store.queries.access import Actor
 
@@ -98,8 +100,7 @@ def ask(
         return TooMany(message, MAX_GOING)
     change = {name: body[name] for name in CHANGES if body.get(name)}
     run = whatif_rows.add(actor, body.get("days", DEFAULT_DAYS), change, now)
-    mailbox = cast(Mailbox, import_module(settings.WHAT_IF_MAILBOX))
-    transaction.on_commit(lambda: mailbox.send(str(run)))
+    transaction.on_commit(partial(_send, str(run)))
     return run
 
 
@@ -137,10 +138,18 @@ def play(run: str, clock: Clock = present) -> str:
 
 
 def look_after(now: datetime) -> list[str]:
-    """Replays that were not heard of for long are broken, old ones are gone; returns those that nobody has taken up."""
+    """Replays that were not heard of for long are broken, old ones are gone; those that nobody has taken up are sent
+    again and returned."""
     whatif_rows.give_up(now, silent_s=SILENT_S, error=BROKEN)
     whatif_rows.remove(now, days=settings.WHAT_IF_KEEP_DAYS)
-    return [str(run) for run in whatif_rows.waiting(now, longer_s=LOST_AFTER_S)]
+    left = [str(run) for run in whatif_rows.waiting(now, longer_s=LOST_AFTER_S)]
+    for run in left:
+        _send(run)
+    return left
+
+
+def _send(run: str) -> None:
+    cast(Mailbox, import_module(settings.WHAT_IF_MAILBOX)).send(run)
 
 
 class _Changed(Exception):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from scheduling.store import whatif_rows
+from scheduling.store.commit import whatif_rows
 from scheduling.store.queries import known
 from scheduling.store.queries.access import Actor
 

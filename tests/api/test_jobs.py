@@ -271,12 +271,6 @@ def test_a_refused_job_can_not_be_cloned():
     assert problem(w.alice.post(f"jobs/{job}/clone/"), 409)["state"] == "REJECTED"
 
 
-@pytest.mark.parametrize("path", ["webhooks/", "reports/usage/"])
-def test_what_comes_later_is_not_there(path: str):
-    w = world(node=False)
-    assert w.alice.post(path, {}).status_code in (404, 405)
-
-
 # ---------------------------------------------------------------- record
 
 

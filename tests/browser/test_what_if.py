@@ -10,7 +10,8 @@ from playwright.sync_api import expect
 
 from scheduling.models import WhatIfRun
 from scheduling.services import now, whatif_runs
-from scheduling.store import load, whatif_rows
+from scheduling.store import load
+from scheduling.store.commit import whatif_rows
 from tests.browser.person import Person
 from tests.services.history import HOUR, afternoon
 

@@ -15,7 +15,7 @@ from django.db import connection
 from scheduling.models import Attempt, Gpu, Job, NodeLive
 from scheduling.services import health, pool
 from tests import builders as b
-from tests.services.sick_gpus import report, returns
+from tests.services.sick_gpus import HOT, report, returns
 
 pytestmark = pytest.mark.django_db
 
@@ -59,9 +59,8 @@ def test_a_report_that_closes_its_node_under_a_job_takes_the_node_first():
 
 def test_a_report_that_changes_nothing_of_its_node_takes_the_live_row_alone():
     b.node("n1")
-    report({0: OFF_THE_BUS}, at=10)
     with locks() as seen:
-        report(at=20)
+        report({0: HOT}, at=10)
     in_order(seen, "nodelive")
     assert "node" not in [table for each in seen for table in each]
 

@@ -11,7 +11,8 @@ from scheduling.models import WhatIfRun
 from scheduling.services import jobs, pool, whatif_runs
 from scheduling.services import past as history
 from scheduling.services.whatif_runs import TooMany, Unplayable
-from scheduling.store import load, whatif_rows
+from scheduling.store import load
+from scheduling.store.commit import whatif_rows
 from tests import builders as b
 from tests.services.history import HOUR, afternoon
 
@@ -197,10 +198,12 @@ def test_one_whose_worker_is_gone_is_broken_and_not_running_for_ever(day):
     assert whatif_rows.ended(run, day.end, result={}) is False
 
 
-def test_one_that_nobody_takes_up_is_sent_again(day):
+def test_one_that_nobody_takes_up_is_sent_again(day, monkeypatch):
+    sent = []
+    monkeypatch.setattr("emep_site.what_ifs.send", sent.append)
     run = asked(day.who["alice"], {"remove_nodes": ["n1"]}, day.end)
     assert whatif_runs.look_after(day.end + timedelta(seconds=19)) == []
-    assert whatif_runs.look_after(day.end + timedelta(seconds=21)) == [str(run)]
+    assert whatif_runs.look_after(day.end + timedelta(seconds=21)) == sent == [str(run)]
 
 
 def test_one_that_breaks_says_so(day, monkeypatch):

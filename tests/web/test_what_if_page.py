@@ -9,7 +9,8 @@ import pytest
 
 from scheduling.models import WhatIfRun
 from scheduling.services import policy_versions, whatif_runs
-from scheduling.store import load, whatif_rows
+from scheduling.store import load
+from scheduling.store.commit import whatif_rows
 from tests import builders as b
 from tests.services.history import afternoon
 from tests.web.pages import browser, text

@@ -52,10 +52,6 @@ class Judged:
     links: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Closes(Exception):
-    """The report closes or opens its node, whose row has to be locked before all others."""
-
-
 def checked(node: str, report: Report, *, now: datetime, grace_s: float, policy: Callable[[], Policy]) -> Judged:
     """The lease is renewed and every GPU judged by the report.
 
@@ -63,24 +59,29 @@ def checked(node: str, report: Report, *, now: datetime, grace_s: float, policy:
     and again as long as somebody wants it to run there. A report that others have overtaken renews the lease alone.
     With a fault that only a restart mends the node is drained; with one of NVLink its group gets no new work.
     """
-    for whole in (False, True):
-        try:
-            with transaction.atomic():
-                if whole:
-                    lock_node(node)
-                return _checked(node, report, now=now, grace_s=grace_s, policy=policy, whole=whole)
-        except _Closes:  # rare: every other report would pay for the lock on a row that the scheduler and people write
-            continue
-    raise AssertionError("unreachable")
+    judged = _checked(node, report, now=now, grace_s=grace_s, policy=policy)
+    if judged is None:
+        judged = _checked(node, report, now=now, grace_s=grace_s, policy=policy, whole=True)
+    return judged or Judged()
 
 
+# One message is one transaction of its own, so the savepoint would only cost.
+@transaction.atomic(savepoint=False)
 def _checked(
-    node: str, report: Report, *, now: datetime, grace_s: float, policy: Callable[[], Policy], whole: bool
-) -> Judged:
+    node: str, report: Report, *, now: datetime, grace_s: float, policy: Callable[[], Policy], whole: bool = False
+) -> Judged | None:
+    """None, and nothing is written, where the node itself may be closed or opened: ``whole`` locks it before all else.
+
+    That is rare, and every other report would wait for whoever writes that row.
+    """
+    if whole:
+        lock_node(node)
     ward = ward_of(node, now=now, actor=f"node {node}")
     if ward is None:
         return Judged()
     said = {str(row.get("uuid")): read(row) for row in report.samples}
+    if not whole and (ward.live.node.closed_by == HEALTH or any(sample.xids for sample in said.values())):
+        return None
     at = to_ms(now)
     tests: list[str] = []
     ring: list[str] = []
@@ -98,10 +99,8 @@ def _checked(
         if verdict.link and gpu.nvlink_group_id:
             links[gpu.nvlink_group_id] = f"GPU {node}/{gpu.index}: {verdict.link}"
             ward.doubt_links(gpu.nvlink_group_id, links[gpu.nvlink_group_id], but=gpu.uuid)
-    change = ward.node_change(broken)
-    if change is not None and not whole:
-        raise _Closes
-    closed_for_health.settle(ward.live.node, change, now=now)
+    if whole:
+        closed_for_health.settle(ward.live.node, ward.node_change(broken), now=now)
     late = report.seq < ward.live.seq
     ward.keep(**{"last_heartbeat_at": now, **({} if late else report.facts)})
     return Judged(tuple(tests), tuple(ring), links)
