@@ -12,7 +12,8 @@ from scheduling.api.paging import refuse_filters
 from scheduling.api.shapes.answers import documented, query
 from scheduling.api.shapes.leaderboard import LeaderboardShape
 from scheduling.services import leaderboard as service
-from scheduling.services.leaderboard import Contest, Entry
+from scheduling.services.leaderboard import Entry
+from scheduling.services.scores import Contest
 
 
 class Leaderboard(Door):
@@ -60,6 +61,8 @@ def _entry(entry: Entry, metric: str) -> dict[str, Any]:
         "job": entry.job,
         "evaluated_at": entry.at,
         "evaluations": entry.times,
+        "found_by": entry.found_by,
+        "fitted": entry.fitted,
     }
 
 

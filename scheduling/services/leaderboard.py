@@ -11,34 +11,25 @@ from typing import Any
 
 from scheduling.core.fields import nearest, shown
 from scheduling.services.filters import wrong_of_artifacts
+from scheduling.services.scores import Contest, Score, scores
 from scheduling.store.queries import artifacts as stored
 from scheduling.store.queries import evaluations
 from scheduling.store.queries.access import Actor
-from workers.evaluate_params import DATASET, METRICS, OF_TASK
+from workers.evaluate_params import METRICS, OF_TASK
 from workers.harness_params import is_higher_better, is_of_harness
-from workers.rows_params import MODEL
 
-MOST = 5000  # evaluations that are looked at, the newest
+MOST = 5000  # evaluations and searches that are looked at, the newest
 HIGHER = frozenset({"accuracy"})
 FILTERS = ("project", "dataset", "file", "limit", "metric")
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
-    """The samples that models were evaluated on: the digest of a data set, its ``file`` where that was said, and how
-    many from the first (``limit``; None: all)."""
-
-    dataset: str
-    file: str | None
-    limit: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Entry:
-    """A model in a contest, by its newest evaluation: the ``artifact`` (None: the actor may not know of it) and its
-    ``digest``, the ``name`` that this evaluation used and what it was made by under that (``meta``), its ``rank`` from
-    1, equal for equal values and None for one that has none, and all of its metrics. ``times``: how often it was
-    evaluated."""
+    """A model in a contest, by its newest evaluation, which a job of kind ``found_by`` did: the ``artifact`` (None: the
+    actor may not know of it) and its ``digest``, the ``name`` that this evaluation used and what it was made by
+    under that (``meta``), its ``rank`` from 1, equal for equal values and None for one that has none, and all of its
+    metrics. ``times``: how often it was evaluated. ``fitted``: a search has chosen it by these very samples, so that
+    others would say more of it."""
 
     digest: str
     artifact: Any
@@ -51,6 +42,8 @@ class Entry:
     job: str
     at: datetime
     times: int
+    found_by: str
+    fitted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +75,9 @@ def wrong(actor: Actor, given: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
 def leaderboard(actor: Actor, given: Mapping[str, str]) -> Leaderboard:
     """The leaderboard that right values of :data:`FILTERS` ask for: of the contest that was evaluated last where they
     leave it open, by its first metric where they name none."""
-    contests: dict[Contest, list[_Evaluation]] = {}
-    for row in evaluations.newest(actor, given.get("project", ""), MOST):
-        read = _read(row)
-        if read is not None:
-            contests.setdefault(read.contest, []).append(read)
+    contests: dict[Contest, list[Score]] = {}
+    for each in scores(actor, given.get("project", ""), MOST):
+        contests.setdefault(each.contest, []).append(each)
     found = evaluations.by_digest(actor, [contest.dataset for contest in contests])
     fitting = [contest for contest in contests if _fits(contest, actor, given)]
     if not fitting:
@@ -102,35 +93,6 @@ def leaderboard(actor: Actor, given: Mapping[str, str]) -> Leaderboard:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Evaluation:
-    """One evaluation: the digest of its ``model`` and the ``name`` by which it was meant, what it was evaluated on, and
-    what that gave."""
-
-    model: str
-    name: str
-    contest: Contest
-    metrics: Mapping[str, Any]
-    counts: Mapping[str, Any]
-    artifact: str
-    job: str
-    at: datetime
-
-
-def _read(row: Mapping[str, Any]) -> _Evaluation | None:
-    """An evaluation as it is stored; None for a record of another form."""
-    params, meta = row["job__params"], row["artifact__meta"]
-    inputs = {each["as"]: each for each in row["job__spec"].get("inputs", [])}
-    digests = {name: each["digest"] for name, each in inputs.items()}
-    metrics, counts = meta.get("metrics"), meta.get("counts")
-    if not {MODEL, DATASET} <= digests.keys() or not isinstance(metrics, Mapping) or not isinstance(counts, Mapping):
-        return None
-    contest = Contest(digests[DATASET], params.get("file"), params.get("limit"))
-    at = row["job__ended_at"] or row["job__submitted_at"]
-    name = inputs[MODEL]["name"]
-    return _Evaluation(digests[MODEL], name, contest, metrics, counts, str(row["artifact_id"]), str(row["job_id"]), at)
-
-
 def _fits(contest: Contest, actor: Actor, given: Mapping[str, str]) -> bool:
     dataset = given.get("dataset")
     if dataset:
@@ -144,9 +106,9 @@ def _fits(contest: Contest, actor: Actor, given: Mapping[str, str]) -> bool:
     return True
 
 
-def _ranked(actor: Actor, found: Sequence[_Evaluation], metric: str) -> Iterator[Entry]:
+def _ranked(actor: Actor, found: Sequence[Score], metric: str) -> Iterator[Entry]:
     """An entry for each model that has the metric; one whose value is no number comes last and has no rank."""
-    by_model: dict[str, list[_Evaluation]] = {}
+    by_model: dict[str, list[Score]] = {}
     for each in found:
         if metric in each.metrics:
             by_model.setdefault(each.model, []).append(each)
@@ -161,7 +123,7 @@ def _ranked(actor: Actor, found: Sequence[_Evaluation], metric: str) -> Iterator
         yield Entry(
             digest, model, newest.name, meta, None if value is None else bisect_left(numbers, sign * value) + 1,
             {name: _number(said) for name, said in newest.metrics.items()}, newest.counts, newest.artifact, newest.job,
-            newest.at, len(by_model[digest]),
+            newest.at, len(by_model[digest]), newest.found_by, any(each.fitted for each in by_model[digest]),
         )  # fmt: skip
 
 

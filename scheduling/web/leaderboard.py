@@ -11,7 +11,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 
 from scheduling.services import leaderboard as service
-from scheduling.services.leaderboard import Contest, Entry, Leaderboard
+from scheduling.services.leaderboard import Entry, Leaderboard
+from scheduling.services.scores import EVOLVE, Contest
 from scheduling.store.queries import pages
 from scheduling.store.queries.access import Actor
 from scheduling.web import csv_export
@@ -21,6 +22,7 @@ from scheduling.web.recipe_words import made_by
 from scheduling.web.wording import amount
 
 SHOWN = 200
+FITTED = "It was searched on these very samples: compare it on others."
 COLUMNS = (
     "rank",
     "model",
@@ -33,6 +35,8 @@ COLUMNS = (
     "evaluation",
     "job",
     "evaluated_at",
+    "found_by",
+    "fitted",
 )
 
 
@@ -105,6 +109,9 @@ def _row(entry: Entry, found: Leaderboard) -> dict[str, Any]:
         "job": entry.job,
         "at": entry.at,
         "times": entry.times,
+        "found_by": entry.found_by,
+        "fitted": entry.fitted,
+        "searched": entry.found_by == EVOLVE,
     }
 
 
@@ -119,10 +126,11 @@ def _sentence(found: Leaderboard) -> str:
     best = [entry for entry in ranked if entry.rank == 1]
     names = [entry.name if entry.artifact else entry.digest[:19] for entry in best]
     value = _said(best[0].metrics[found.metric])
+    warned = f" {FITTED}" if len(best) == 1 and best[0].fitted else ""
     if len(found.entries) == 1:
-        return f"{names[0]} is the only model that was evaluated {where}: {value}."
+        return f"{names[0]} is the only model that was evaluated {where}: {value}.{warned}"
     if len(best) == 1:
-        return f"{names[0]} is the best of {amount(len(found.entries), 'model')} {where}: {value}."
+        return f"{names[0]} is the best of {amount(len(found.entries), 'model')} {where}: {value}.{warned}"
     return f"{amount(len(best), 'model')} of {len(found.entries)} are equally good {where}: {value}."
 
 

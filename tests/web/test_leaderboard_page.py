@@ -10,6 +10,7 @@ import pytest
 from scheduling.models import Artifact
 from tests import builders as b
 from tests.services.test_leaderboard import dataset, evaluated, model_of
+from tests.services.test_leaderboard_of_searches import score, searched
 from tests.web.pages import browser, text
 
 pytestmark = pytest.mark.django_db
@@ -98,3 +99,29 @@ def test_metrics_of_tasks_have_their_own_names() -> None:
     assert "rivers/acc_norm</th>" in beside
     answer: Any = browser().get("/api/v1/leaderboard/", {"metric": "rivers/acc"}).json()
     assert (answer["metric"], answer["better"]) == ("rivers/acc", "higher")
+
+
+def test_the_best_of_a_search_is_told_with_its_search_and_apart_on_the_samples_of_that() -> None:
+    alice = b.people()["alice"]
+    search, test = dataset(alice, "search"), Artifact.objects.get(pk=b.dataset(alice, "test", content=b"x"))
+    scores = {"search": score(accuracy=1.0), "test": score(accuracy=0.7)}
+    job = searched(alice, search, test, scores, 1)
+    evaluated(alice, "plain", test, 2, accuracy=0.5)
+    html = page()
+    assert "found is the best of 2 models on test by accuracy: 0.7.</bdi>" in html
+    assert f'by <a href="/jobs/{job.pk}/">its search</a>' in html
+    assert ">searched on these<" not in html
+    html = page(f"{PAGE}?dataset=search")
+    assert (
+        "found is the only model that was evaluated on search by accuracy: 1. It was searched on these very samples: "
+        "compare it on others."
+    ) in html
+    assert ">searched on these<" in html
+    told: Any = browser().get("/api/v1/leaderboard/?dataset=test").json()["results"]
+    assert [(e["model"]["name"], e["found_by"], e["fitted"]) for e in told] == [
+        ("found", "evolve", False), ("plain", "evaluate", False),
+    ]  # fmt: skip
+    (told,) = browser().get("/api/v1/leaderboard/?dataset=search").json()["results"]
+    assert (told["found_by"], told["fitted"], told["job"]) == ("evolve", True, str(job.pk))
+    lines = b"".join(browser().get("/artifacts/leaderboard.csv?dataset=search").streaming_content).decode().splitlines()
+    assert [line.split(",")[-2:] for line in lines] == [["found_by", "fitted"], ["evolve", "True"]]

@@ -264,7 +264,10 @@ class _Job:
                 value = (score[part] or {}).get(self._subject.search.metrics[0])
                 if value is not None:
                     self._context.events.emit("metric", name=f"{part} {score['what']}", step=self.total, value=value)
-        meta = {**lineage, "best": document["best"]["digest"], "made_with": {**versions(), "torch": torch.__version__}}
+        meta = {
+            **lineage, "best": document["best"]["digest"], "made_with": {**versions(), "torch": torch.__version__},
+            "scores": self._of_best(document["scores"][0]),
+        }  # fmt: skip
         self._context.announce(REPORT, "eval", meta)
         self._context.log(f"store: {REPORT} with {LEDGER} and {SUMMARY}")
 
@@ -296,6 +299,15 @@ class _Job:
         search = self._row_of(SEARCH, what)
         about = {"x": search["x"], "digest": search["digest"]}
         return {"what": what, **about, SEARCH: search["metrics"], TESTED: test["metrics"] if test else None}
+
+    def _of_best(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        """What an evaluation would tell of the best, on each set; None where it has no metrics there."""
+        judges = {SEARCH: self._subject.search, TESTED: self._subject.test}
+        return {
+            part: {"metrics": scores[part], "counts": {"samples": len(judge.samples)}}
+            if judge and scores[part] else None
+            for part, judge in judges.items()
+        }  # fmt: skip
 
     def _row_of(self, part: str, what: str) -> Row:
         """The row of what was judged: of the search the best of all points, or of those before its generations."""

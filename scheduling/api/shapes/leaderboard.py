@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from scheduling.services.scores import EVALUATE, EVOLVE
 from workers.evaluate_params import METRICS
 
 
@@ -28,7 +29,7 @@ class ContestShape(serializers.Serializer[Any]):
 
 
 class EntryShape(serializers.Serializer[Any]):
-    """One model, by its newest evaluation."""
+    """One model, by its newest evaluation, be it that of a search which found it."""
 
     rank = serializers.IntegerField(
         allow_null=True, help_text="Equal for equal values; null for one that is no number."
@@ -38,10 +39,16 @@ class EntryShape(serializers.Serializer[Any]):
     metrics = serializers.DictField(child=serializers.FloatField(allow_null=True))
     counts = serializers.DictField(child=serializers.IntegerField())
     recipe = serializers.JSONField(allow_null=True, help_text="What the model was made by, where it was a job.")
-    evaluation = serializers.UUIDField(help_text="The artifact that holds the results of every sample.")
+    evaluation = serializers.UUIDField(
+        help_text="The artifact that holds the results of every sample, or the ledger of the search."
+    )
     job = serializers.UUIDField()
     evaluated_at = serializers.DateTimeField()
     evaluations = serializers.IntegerField(help_text="How often it was evaluated on these samples.")
+    found_by = serializers.ChoiceField(choices=[EVALUATE, EVOLVE], help_text="The kind of the job that evaluated it.")
+    fitted = serializers.BooleanField(
+        help_text="True where a search chose it by these very samples: its score on others says more."
+    )
 
 
 class LeaderboardShape(serializers.Serializer[Any]):

@@ -1,4 +1,4 @@
-"""What evaluations found, as their jobs stored it."""
+"""What evaluations and searches found, as their jobs stored it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from scheduling.models import Artifact, JobOutput
 from scheduling.store.queries.access import Actor
 from scheduling.store.queries.artifacts import visible
 
-COLUMNS = ("artifact_id", "artifact__meta", "job_id", "job__spec", "job__params", "job__submitted_at", "job__ended_at")
+COLUMNS = (
+    "artifact_id", "artifact__meta", "meta", "job_id", "job__kind", "job__spec", "job__params", "job__submitted_at",
+    "job__ended_at",
+)  # fmt: skip
 
 
 def newest(actor: Actor, project: str, limit: int) -> list[dict[str, Any]]:
-    """What the newest evaluations of the actor's projects gave, as far as it is not deleted: :data:`COLUMNS` of each.
+    """What the newest evaluations and searches of the actor's projects gave, as far as it is not deleted:
+    :data:`COLUMNS` of each.
 
-    Only what jobs of that kind made: whatever is uploaded may say anything. Two of them may share one artifact, whose
+    Only what jobs of these kinds made: whatever is uploaded may say anything. Two of them may share one artifact, whose
     record is that of the first; what was evaluated is the job's to say.
     """
     rows = JobOutput.objects.filter(
-        job__kind="evaluate",
+        job__kind__in=("evaluate", "evolve"),
         artifact__kind="eval",
         artifact__published=True,
         artifact__deleted_at__isnull=True,
@@ -31,6 +35,12 @@ def newest(actor: Actor, project: str, limit: int) -> list[dict[str, Any]]:
     if project:
         rows = rows.filter(job__project__name=project)
     return [dict(row) for row in rows.order_by("-job__submitted_at", "-job_id").values(*COLUMNS)[:limit]]
+
+
+def found_by_searches(jobs: Iterable[UUID]) -> dict[UUID, tuple[str, str]]:
+    """The best model of each search that has stored one: its digest, and the name that the search gave it."""
+    rows = JobOutput.objects.filter(job__in=set(jobs), job__kind="evolve", artifact__kind="model")
+    return {job: (digest, name) for job, digest, name in rows.values_list("job_id", "artifact__digest", "name")}
 
 
 def by_digest(actor: Actor, digests: Iterable[str]) -> dict[str, Artifact]:

@@ -131,6 +131,8 @@ def test_the_best_is_judged_on_the_test_as_an_evaluation_of_what_was_stored_judg
     best = summary(job)["scores"][0]
     assert best["search"] == evaluation_of(job.output / "best", tmp_path / "inputs" / "dataset", tmp_path / "s")
     assert best["test"] == evaluation_of(job.output / "best", tmp_path / "inputs" / "test-dataset", tmp_path / "t")
+    told = next(e["meta"]["scores"] for e in job.events if e.get("name") == "search" and e["type"] == "artifact")
+    assert told == {part: {"metrics": best[part], "counts": {"samples": 40}} for part in ("search", "test")}
 
 
 def test_the_best_has_the_bytes_and_the_lineage_of_the_merge_that_its_recipe_asks_for(tmp_path: Path) -> None:
@@ -555,3 +557,5 @@ def test_without_a_test_set_the_best_has_only_the_score_of_the_search(tmp_path: 
     assert len(ledger(job)) == 17
     assert {score["test"] for score in summary(job)["scores"]} == {None}
     assert not [e for e in job.events if e.get("name", "").startswith("test ")]
+    told = next(e["meta"]["scores"] for e in job.events if e.get("name") == "search" and e["type"] == "artifact")
+    assert (told["test"], told["search"]["metrics"]) == (None, summary(job)["scores"][0]["search"])
