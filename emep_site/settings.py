@@ -17,7 +17,7 @@ import environ
 import structlog
 from django.core.exceptions import ImproperlyConfigured
 
-from emep_site import outside, store_address
+from emep_site import chores, outside, store_address
 
 env = environ.Env()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -202,17 +202,7 @@ CELERY_TASK_TIME_LIMIT = 900
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_connect_timeout": 2, "socket_timeout": 10}
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
-CELERY_BEAT_SCHEDULE = {
-    "roll-up-usage": {"task": "scheduling.tasks.roll_up_usage", "schedule": 300},
-    "look-at-gpus": {"task": "scheduling.tasks.look_at_gpus", "schedule": 60},
-    "retain-events": {"task": "scheduling.tasks.retain_events", "schedule": 3600},
-    "verify-artifacts": {"task": "scheduling.tasks.verify_artifacts", "schedule": 60},
-    "collect-uploads": {"task": "scheduling.tasks.collect_uploads", "schedule": 3600},
-    "collect-artifacts": {"task": "scheduling.tasks.collect_artifacts", "schedule": 3600},
-    "send-notices": {"task": "scheduling.tasks.send_notices", "schedule": 5, "options": {"expires": 5}},
-    "retain-notices": {"task": "scheduling.tasks.retain_notices", "schedule": 3600},
-    "look-after-what-ifs": {"task": "scheduling.tasks.look_after_what_ifs", "schedule": 30, "options": {"expires": 30}},
-}
+CELERY_BEAT_SCHEDULE = chores.SCHEDULE
 
 # ------------------------------------------------------------------ people, tokens
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from uuid import UUID
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from scheduling.models import Attempt, Gpu, Job, NodeLive
 from scheduling.services import health, pool
 from tests import builders as b
 from tests.services.sick_gpus import HOT, report, returns
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 
 ORDER = ["node", "nodelive", "job", "upload"]
 LOCK = re.compile(r'FROM "scheduling_(\w+)".* FOR (?:NO KEY )?UPDATE', re.S)
@@ -28,14 +28,11 @@ OFF_THE_BUS = {"xids": [79], "xids_before": 0}
 def locks():
     """The tables whose rows are locked inside, in the order of their first locks, transaction by transaction."""
     seen: list[list[str]] = [[]]
-    depth = 0
 
     def watch(execute, sql, params, many, context):
-        nonlocal depth
-        depth += sql.startswith("SAVEPOINT") - sql.startswith("RELEASE")
-        if depth == 1 and sql.startswith("SAVEPOINT"):
-            seen.append([])
-        elif (found := LOCK.search(sql)) and found[1] in ORDER and found[1] not in seen[-1]:
+        if (found := LOCK.search(sql)) and found[1] in ORDER and found[1] not in seen[-1]:
+            if not seen[-1]:
+                transaction.on_commit(lambda: seen.append([]))
             seen[-1].append(found[1])
         return execute(sql, params, many, context)
 
