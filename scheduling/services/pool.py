@@ -22,7 +22,7 @@ from scheduling.core.units import parse_duration
 from scheduling.services import artifacts, described, failures, health, notify, verification
 from scheduling.services.described import seconds, whole
 from scheduling.store import load, record, seed, transfers
-from scheduling.store.commit import drains, nodes, parts
+from scheduling.store.commit import drains, nodes, parts, resuming
 from scheduling.store.commit.attempts import WHY, End
 from scheduling.store.commit.gpus import Report
 from scheduling.store.queries import dispatch
@@ -284,8 +284,10 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
     errors = failures.errors_of(message) if outcome is Outcome.FAILED else []
     error = failures.in_short(errors) or error
     outputs = artifacts.committed(attempt, [str(a) for a in message.get("artifacts") or []])
-    saved = message.get("checkpoint")
-    checkpoint = artifacts.committed(attempt, [str(saved)]) if saved else []
+    saved, step = message.get("checkpoint"), whole(message.get("step", 0))
+    checkpoint = artifacts.committed(attempt, [str(saved)])[0][1] if saved else None
+    if checkpoint is not None and not resuming.is_new(attempt, checkpoint, step):
+        checkpoint = None
     code = message.get("exit_code")
     how = End(
         outcome=outcome.value,
@@ -293,8 +295,8 @@ def _finished(attempt: UUID, epoch: int, node: str, message: Mapping[str, Any], 
         error=error[:4000].replace("\x00", ""),
         why=str(message.get("why") or ""),
         outputs=outputs,
-        checkpoint=checkpoint[0][1] if checkpoint else None,
-        checkpoint_step=whole(message.get("step", 0)) if checkpoint else 0,
+        checkpoint=checkpoint,
+        checkpoint_step=step if checkpoint else 0,
         avoid_nodes=[node] if outcome is Outcome.LOST and str(message["outcome"]) == "LOST" else [],
         avoid_gpus=ground.gpus,
         data=_how_it_went(message),

@@ -125,3 +125,29 @@ def test_what_was_saved_before_the_time_was_kept_is_dated_by_the_jobs_own_upload
     Job.objects.update(resume_saved_at=None)
     import_module("scheduling.migrations.0011_when_a_job_saved").fill(apps, None)
     assert Job.objects.get(pk=life.job).resume_saved_at == opened == b.later(SECOND - 1)
+
+
+@pytest.mark.parametrize("found", ["saved on the way", "begun with"])
+def test_what_lay_there_untouched_at_the_end_was_saved_when_it_was_and_not_once_more(found):
+    """A program that saved once and was then stopped leaves that checkpoint, and its node sends all that was left."""
+    life = Life()
+    life.saves(30)
+    saved_at = life.at
+    if found == "begun with":
+        life.ends("LOST")
+        life.begins()
+    began = Attempt.objects.get(pk=life.run.attempt).granted_at
+    left = b.output(life.run, "checkpoint", b"1 30", kind="checkpoint", now=b.later(life.at + EVERY_S))
+    life.ends("PREEMPTED", checkpoint=left, step=30, why="drain")
+    job, lost = Job.objects.get(pk=life.job), LostWork.objects.get(attempt=life.run.attempt)
+    assert (str(job.resume_id), job.resume_step, job.resume_saved_at) == (left, 30, b.later(saved_at))
+    assert lost.redo_since == max(began, b.later(saved_at))
+
+
+def test_what_was_left_at_the_end_of_a_later_step_was_saved_then_though_its_bytes_are_the_same():
+    life = Life()
+    life.saves(30)
+    left = b.output(life.run, "checkpoint", b"1 30", kind="checkpoint", now=b.later(life.at + EVERY_S))
+    life.ends("PREEMPTED", checkpoint=left, step=31, why="drain")
+    job = Job.objects.get(pk=life.job)
+    assert (job.resume_step, job.resume_saved_at) == (31, b.later(1 + EVERY_S))

@@ -42,6 +42,13 @@ def saved(attempt: Attempt, artifact: UUID, step: int) -> Beginning:
     return Beginning(artifact, max(step, attempt.resume_step), at)
 
 
+def is_new(attempt: UUID, artifact: UUID, step: int) -> bool:
+    """Whether what the attempt has left at its end is more than its job had before: not what it was begun with or had
+    saved on the way and left lying there, which was saved then and nothing since."""
+    had = Job.objects.filter(attempts=attempt).values_list("resume_id", "resume_step").get()
+    return artifact != had[0] or step > had[1]
+
+
 def chosen(job: Job, newest: Beginning, now: datetime, *, actor: str) -> Beginning:
     """What the job's next attempt begins with, which is told on its timeline when it is not the newest checkpoint.
 
