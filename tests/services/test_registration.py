@@ -49,6 +49,21 @@ def test_a_gpu_that_is_not_reported_any_more_is_out_of_service_and_comes_back_by
     assert Gpu.objects.get(uuid="GPU-n1-1").state == "QUARANTINED"
 
 
+def test_a_gpu_that_another_node_reports_moves_there_and_both_nodes_timelines_say_so():
+    b.node("n1")
+    b.node("n2")
+    taken = {
+        **b.description("n2"),
+        "gpus": [*b.description("n2")["gpus"], {**b.description("n1")["gpus"][3], "index": 4}],
+    }
+    pool.register("n2", {**taken, "boot_id": "boot-2"}, b.later(10))
+    assert Gpu.objects.get(uuid="GPU-n1-3").node.name == "n2"
+    told = Event.objects.filter(type="gpu_moved", object_id="GPU-n1-3")
+    assert sorted(told.values_list("node", "message")) == [
+        (node, "Test 80GB has moved from node n1 to node n2, which reports it now") for node in ("n1", "n2")
+    ]
+
+
 def test_identity_is_the_uuid_when_indices_are_reordered():
     b.node("n1", gpus=2)
     described = b.description("n1", gpus=2)

@@ -29,6 +29,7 @@ from scheduling.store.commit import closed_for_health
 from scheduling.store.commit.drains import HEALTH
 from scheduling.store.commit.locks import lock_node
 from scheduling.store.commit.ward import ward_of
+from scheduling.store.node_names import named
 
 GONE = "its node does not report it any more; retire it if it was taken out"
 
@@ -161,7 +162,8 @@ def described(node: Node, gpus: Sequence[Mapping[str, Any]], *, boot_id: str, no
 
 def _adopt_rows(node: Node, gpus: Sequence[Mapping[str, Any]], *, now: datetime, actor: str) -> None:
     """There is a row of this node for each described GPU, with its place and its group as described."""
-    before = {g.uuid: g for g in Gpu.objects.filter(uuid__in=[g["uuid"] for g in gpus])}
+    known = Gpu.objects.select_related("node").filter(uuid__in=[g["uuid"] for g in gpus])
+    before = {g.uuid: g for g in known}
     notes = []
     for g in gpus:
         old = before.get(g["uuid"])
@@ -176,6 +178,12 @@ def _adopt_rows(node: Node, gpus: Sequence[Mapping[str, Any]], *, now: datetime,
         Gpu.objects.filter(pk=old.pk).update(**place)
         if old.node_id != node.pk:
             _bring_along(old, node)
+            moved = f"{g['model']} has moved from {named(old.node.name)} to {named(node.name)}, which reports it now"
+            notes += [
+                journal.Note("gpu_moved", "gpu", g["uuid"], node=where, actor=actor, message=moved,
+                             data={"from": old.node.name, "to": node.name, "index": g["index"]})
+                for where in (old.node.name, node.name)
+            ]  # fmt: skip
     journal.write(notes, now)
 
 
