@@ -48,10 +48,10 @@ def test_so_many_workers_as_there_is_room_for(free: int | None, count: int) -> N
 
 def test_a_merge_that_has_no_room_is_refused_with_both_numbers(tmp_path: Path, monkeypatch) -> None:
     job = merge_job(tmp_path)
-    monkeypatch.setattr(merge, "room", lambda: 61_599)
+    monkeypatch.setattr(merge, "room", lambda: 63_359)
     assert job.run() == 2
     error = job.events[-1]
-    assert (error["code"], error["details"]) == ("no_memory", {"needed": 52_800, "free": 61_599})
+    assert (error["code"], error["details"]) == ("no_memory", {"needed": 63_360, "free": 63_359})
     assert not (job.checkpoint / "framework").exists()
 
 
