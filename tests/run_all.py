@@ -178,14 +178,15 @@ def rounds() -> list[list[list[Part]]]:
             ],
         ],
         [
+            [Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", *by_group)], gives_way=True)],
+            [Part("programs", [pytest(*PROGRAMS)])],
             [
-                Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", *by_group)], gives_way=True),
+                kills,
+                preemption,
                 # The server is thrown away with its databases: nothing to tear down.
                 Part("database tests on PostgreSQL", [pytest(*DATABASE_TESTS, "-n", "2", *by_group, "--reuse-db")],
                      ("postgresql",), gives_way=True),
             ],
-            [Part("programs", [pytest(*PROGRAMS)])],
-            [kills, preemption],
             [first_day, gang, killed_merges, Part("browser", [pytest("tests/browser")], ("chromium",)), faults],
         ],
     ]  # fmt: skip
