@@ -25,6 +25,7 @@ from torch import nn
 
 from workers.engines.harness_files import TaskFile
 from workers.engines.in_batches import Abandoned, Row
+from workers.engines.libraries import by_library
 from workers.engines.models import Loaded
 from workers.engines.refusals import EngineRefusal
 from workers.harness_params import metric_name
@@ -311,11 +312,4 @@ def _whose(requests: Sequence[Any]) -> str:
 
 
 def _tried(work: Callable[[], T], code: str, what: str) -> T:
-    """What the library makes; whatever it raises of files that it can't use is a refusal."""
-    try:
-        return work()
-    except (MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise EngineRefusal(code, f"{what}: {reason}", FIELD) from error
+    return by_library(work, code, what, FIELD)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import nn
 
+from workers.engines.libraries import by_library
 from workers.engines.models import Loaded
 from workers.engines.refusals import EngineRefusal, Problem
 from workers.huggingface_families import TRANSFORMERS, code_faults
@@ -290,14 +291,7 @@ def _document(path: Path) -> Any:
 
 
 def _tried(work: Callable[[], T], code: str, what: str) -> T:
-    """What the library makes; whatever it raises of files that it can't read is a refusal."""
-    try:
-        return work()
-    except (MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise EngineRefusal(code, f"{what}: {reason}", FIELD) from error
+    return by_library(work, code, what, FIELD)
 
 
 def _whole(told: Mapping[str, Any], label: str, name: str) -> None:
