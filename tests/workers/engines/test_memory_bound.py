@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,15 +21,16 @@ from workers.merge_strategies import STRATEGIES
 
 ROOT = Path(__file__).parents[3]
 CHUNK = 1 << 20
-# The allocator's own, which it has given back to nobody yet, and pages of the mapped models, which the kernel counts.
-SLACK = 12 << 20
+# What is freed goes back to the kernel at once: else its counter tells what the allocator keeps for later, by chance.
+GIVES_BACK = {"MALLOC_MMAP_THRESHOLD_": f"{1 << 18}"}
 
 
 def measured(place: Path, shape: str, chunk: int, *strategies: str) -> list[dict[str, Any]]:
     """What a process says that merges by these strategies."""
     words = [sys.executable, "-m", "tests.workers.engines.memory_child", str(place), shape, str(chunk), *strategies]
+    environ = {**os.environ, **GIVES_BACK}
     for _ in range(2):
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=150)
+        done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=150)
         assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -41,7 +43,7 @@ MEASURED = [("8192x1024", [name for name in STRATEGIES if name not in SORTING]),
 def test_every_strategy_keeps_its_estimate(shape: str, strategies: list[str], tmp_path: Path) -> None:
     rows = measured(tmp_path, shape, CHUNK, *strategies)
     assert {row["strategy"] for row in rows} == set(strategies)
-    assert [row for row in rows if row["growth"] > row["estimate"] + SLACK] == []
+    assert [row for row in rows if row["growth"] > row["estimate"]] == []
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -57,13 +59,13 @@ def test_that_is_below_what_whole_tensors_would_take_and_does_not_grow_with_them
 
 def test_rows_of_a_few_elements_take_no_more_than_long_ones(tmp_path: Path) -> None:
     rows = measured(tmp_path, "800000x2", CHUNK, "nuslerp", "model_stock", "della")
-    assert [row for row in rows if row["growth"] > row["estimate"] + SLACK] == []
+    assert [row for row in rows if row["growth"] > row["estimate"]] == []
 
 
 def test_the_measurement_sees_a_merge_that_holds_whole_tensors(tmp_path: Path) -> None:
     (row,) = measured(tmp_path, "8192x1024", 8192 * 1024, "linear")
     chunked = MergeEngine(chunk=CHUNK).merge("linear", load_tensors(*[tmp_path / "models" / n for n in "ab"]), {})
-    assert row["growth"] > chunked.memory_estimate() + SLACK
+    assert row["growth"] > chunked.memory_estimate()
 
 
 def test_each_worker_takes_its_own_and_a_model_that_can_not_be_mapped_is_counted_once(tmp_path: Path) -> None:
