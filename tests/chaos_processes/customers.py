@@ -32,7 +32,11 @@ class Customers:
         """The job is acknowledged, however often it has to be asked for."""
         key = f"{self._house.name}-{order.name}"
         headers = {"Idempotency-Key": key}
-        answer = self._until_told(order.user, lambda c: c.post("/jobs/", json=order.body, headers=headers))
+        if order.after and order.after not in self.ids:
+            self.wrong.append(f"{order.name} could not be submitted: there is no {order.after}")
+            return
+        body = order.body_after(self.ids.get(order.after, ""))
+        answer = self._until_told(order.user, lambda c: c.post("/jobs/", json=body, headers=headers))
         if answer is None or answer.status_code not in (200, 201):
             self.wrong.append(f"{order.name} could not be submitted: {_words(answer)}")
             return

@@ -1,4 +1,5 @@
-"""The mixed load: merges, training with checkpoints, gangs over gloo, shells, one that fails, one that is cancelled.
+"""The mixed load: merges, training with checkpoints, gangs over gloo, shells, one that fails, one that is cancelled,
+and jobs that come after these and read what they left.
 
 What each must leave is worked out here by other code than that of the jobs, except for merges, whose bytes are those
 of an undisturbed one.
@@ -76,6 +77,17 @@ for part in 1 2 3; do "$0" -c "import time; time.sleep($1)" || exit 1; done
 seq 1 "$2" > "$EMEP_OUTPUT_DIR/result"
 """
 
+READER = """
+import emep_job as job
+job.attach()
+import hashlib, sys, time
+time.sleep(float(sys.argv[1]))
+told = hashlib.sha256((job.input_dir() / "one" / "result").read_bytes()).hexdigest()
+(job.output_dir() / "result").write_text(told)
+job.artifact("result", "result")
+job.done()
+"""
+
 
 @dataclass(frozen=True)
 class Order:
@@ -93,6 +105,15 @@ class Order:
     file: str = "result"
     after_s: float = -1.0
     cancel_s: float | None = None
+    after: str = ""
+    reads: bool = False
+
+    def body_after(self, job: str) -> dict[str, Any]:
+        """What is asked for, once the job that it waits for has this id."""
+        if not self.after:
+            return self.body
+        inputs = {"inputs": {"one": f"@{job}"}} if self.reads else {}
+        return {**self.body, "after": [job], "params": {**self.body["params"], **inputs}}
 
 
 @dataclass(frozen=True)
@@ -159,6 +180,19 @@ class Load:
                 "params": {"strategy": "slerp", "t": t, "models": self.models}}  # fmt: skip
         self._add(name, body, leaves=f"merge {t}", file=MERGED, user="admin", **more)
 
+    def reader(self, name: str, of: str, **more: Any) -> None:
+        """A program that comes after a job of known bytes, and leaves the sha256 of what that left."""
+        known = next(order.leaves for order in self.orders if order.name == of)
+        argv = [sys.executable, "-c", READER, str(self.pace.train_s)]
+        body = {"kind": "command", "gpu_count": 1, "params": {"argv": argv}}
+        self._add(name, body, leaves=_sha256(known.encode()), after=of, reads=True, **more)
+
+    def follower(self, name: str, of: str, *, despite: bool, **more: Any) -> None:
+        """A program that comes after a job that will be cancelled: ``despite`` that it runs, else it never does."""
+        argv = [sys.executable, "-c", "import time; time.sleep(1)"]
+        body = {"kind": "command", "gpu_count": 1, "after_any": despite, "params": {"argv": argv}}
+        self._add(name, body, ends="SUCCEEDED" if despite else "CANCELLED", after=of, **more)
+
     def _add(self, name: str, body: dict[str, Any], **more: Any) -> None:
         every = {"name": name, "project": "alpha", "max_duration": "30m", "retries": RETRIES}
         self.orders.append(Order(name, every | body, **more))
@@ -198,6 +232,11 @@ def full(models: list[str], seed: int) -> Load:
     load.failing("failing", after_s=dice.uniform(1, 30))
     load.cancelled("cancelled", dice.uniform(20, 50))
     load.gate("gate", t=0.25, after_s=dice.uniform(8, 30))
+    load.reader("reader-a", "train-0")
+    load.reader("reader-b", "reader-a")
+    load.reader("reader-c", "gang-a")
+    load.follower("despite", "cancelled", despite=True)
+    load.follower("never", "cancelled", despite=False)
     return load
 
 
@@ -210,4 +249,7 @@ def short(models: list[str], seed: int) -> Load:
     load.shell("shell", after_s=2.0)
     load.failing("failing")
     load.cancelled("cancelled", 6.0)
+    load.reader("reader", "train")
+    load.follower("despite", "cancelled", despite=True)
+    load.follower("never", "cancelled", despite=False)
     return load

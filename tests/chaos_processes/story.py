@@ -80,6 +80,7 @@ class Story:
         self._customers = Customers(self._house)
         self._hand = Hand(self._house)
         self._load = Load([])
+        self._excused: set[str] = set()
 
     def live(self, prepared: Path) -> Found:
         """The whole run; whatever it finds, nothing of it runs afterwards."""
@@ -187,7 +188,12 @@ class Story:
         self.found.attempts += job.get("attempt") or 0
         state = job.get("state")
         if state == "FAILED" and order.ends == "SUCCEEDED" and BUDGET in (job.get("error") or ""):
+            self._excused.add(order.name)
             self.found.notes.append(f"{order.name} was lost as often as it may be")
+            return
+        if state == "CANCELLED" and order.after in self._excused and not order.body.get("after_any"):
+            self._excused.add(order.name)
+            self.found.notes.append(f"{order.name} comes after {order.after}, and can not")
             return
         if state != order.ends:
             told = [event["message"] for event in self._customers.events(order.name)]

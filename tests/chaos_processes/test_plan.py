@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
@@ -102,6 +104,28 @@ def test_a_mixed_load_has_every_kind_of_job():
             ("merge", False, "SUCCEEDED"), ("command", False, "SUCCEEDED"), ("command", True, "SUCCEEDED"),
             ("command", False, "FAILED"), ("command", False, "CANCELLED"),
         }  # fmt: skip
+
+
+def test_a_job_comes_after_one_that_is_submitted_before_it_and_names_it_by_its_id():
+    for made in (load.full(["a", "b"], 1), load.short(["a", "b"], 1)):
+        names = [order.name for order in made.orders]
+        chained = {order.name: order for order in made.orders if order.after}
+        for order in chained.values():
+            assert names.index(order.after) < names.index(order.name)
+            assert made.orders[names.index(order.after)].after_s < 0
+        told = chained["never"].body_after("6f1c")
+        assert (told["after"], told["after_any"], "inputs" in told["params"]) == (["6f1c"], False, False)
+        reads = [order for order in chained.values() if order.reads]
+        assert {str(order.body_after("6f1c")["params"]["inputs"]) for order in reads} == {"{'one': '@6f1c'}"}
+        assert "after" not in made.orders[0].body_after("")
+
+
+def test_a_reader_leaves_the_sha256_of_what_is_left_before_it():
+    made = load.Load([])
+    made.train("train", 7)
+    made.reader("reader", "train")
+    bytes_before = json.dumps(load.trained(7)).encode()
+    assert made.orders[1].leaves == sha256(sha256(bytes_before).hexdigest().encode()).hexdigest()
 
 
 def test_a_training_from_another_seed_leaves_something_else():
