@@ -45,14 +45,15 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class LoseNode:
-    """Mark the node LOST: its lease ran out."""
+    """Mark the node LOST: its lease ran out. The server last heard of it at ``heard_ms`` (ms since 1970)."""
 
     node: str
+    heard_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """End the parts of this attempt on ``nodes`` as LOST, the first of them for ``cause``.
+    """End the parts of this attempt on ``nodes`` as LOST, each for its own of ``causes``.
 
     With its last part (``whole``) the attempt ends: raise the epoch, free its GPUs, and apply ``event`` to the job,
     which is REQUEUE (``retry``, not before ``backoff_s`` from now), FAIL (the budget is used up) or STOPPED (it was
@@ -63,7 +64,7 @@ class Reclaim:
     job: str
     epoch: int
     nodes: tuple[str, ...]
-    cause: Cause
+    causes: tuple[Cause, ...]
     whole: bool
     retry: bool
     backoff_s: float

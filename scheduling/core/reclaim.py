@@ -46,13 +46,16 @@ def take_back(snapshot: Snapshot) -> TakenBack:
     lost = expired - frozen
     losable = node_sources_of(NodeEvent.LOSE)
     lose = sorted(node.name for node in snapshot.pool.nodes if node.name in lost and node.state in losable)
+    heard = {lease.node: lease.last_heartbeat_ms for lease in snapshot.leases}
     gone = lost | {node.name for node in snapshot.pool.nodes if node.state is NodeState.LOST}
     reclaims: list[Reclaim] = []
     for attempt in sorted(snapshot.live, key=lambda attempt: (attempt.nodes, attempt.attempt)):
         found = _failed_parts(snapshot, attempt, gone=gone, frozen=frozen)
         if found:
             reclaims.append(_reclaim(snapshot, attempt, found))
-    return TakenBack(tuple(LoseNode(name) for name in lose), tuple(reclaims), silent | expired, alarms, guard)
+    return TakenBack(
+        tuple(LoseNode(name, heard[name]) for name in lose), tuple(reclaims), silent | expired, alarms, guard
+    )
 
 
 def deadlines_ms(snapshot: Snapshot, attempt: LiveAttempt) -> tuple[int, ...]:
@@ -94,7 +97,7 @@ def _reclaim(snapshot: Snapshot, attempt: LiveAttempt, found: list[tuple[str, Ca
         attempt.job,
         attempt.epoch,
         nodes,
-        found[0][1],
+        tuple(cause for _, cause in found),
         len(nodes) + len(attempt.left) >= len(attempt.nodes),
         retry=after.event is JobEvent.REQUEUE,
         backoff_s=after.backoff_s,

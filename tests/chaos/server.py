@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from scheduling.core.plan import Plan
 from scheduling.services import pool, tick
 from scheduling.store import journal
 from scheduling.store.wake import newest_event
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 ACCEPTS_S = 8.0
 PERIOD_S = 10.0
 COALESCE_S = 3.0
+# A scheduler that takes longer has lost its lease.
+SLOW_SHARE, BACK_SHARE, SLOW_S = 0.1, 0.7, 9.0
 
 
 class Died(Exception):
@@ -94,7 +97,7 @@ class Server:
     def _tick(self) -> None:
         self.ticks += 1
         try:
-            with self._fragile():
+            with self._fragile(), self._slow():
                 tick.run_tick(f"scheduler-{self.leader}", self.house.clock.wall, self.ticker)
         except Died:
             self.deaths += 1
@@ -110,6 +113,25 @@ class Server:
             self.ticker, self.leads = tick.Ticker(), True
 
         self.house.clock.after(seconds, back)
+
+    @contextmanager
+    def _slow(self) -> Iterator[None]:
+        """Some ticks take seconds between what they have decided and what they write, in which all else goes on: nodes
+        that are to be given up return just then."""
+        commit, dice, clock = tick.commit, self.house.dice, self.house.clock
+
+        def late(plan: Plan, *told: Any) -> Any:
+            gone = {lost.node for lost in plan.lose_nodes} | {node for taken in plan.reclaims for node in taken.nodes}
+            if dice.random() < (BACK_SHARE if gone else SLOW_SHARE):
+                for node in self.house.nodes:
+                    if node.name in gone:
+                        self.house.network.cut -= {(node.name, "up"), (node.name, "down")}
+                        node.start_agent()
+                clock.run(clock.now + SLOW_S * dice.random())
+            return commit(plan, *told)
+
+        with mock.patch.object(tick, "commit", late if self.fragile else commit):
+            yield
 
     # ------------------------------------------------------------ death at a write
 

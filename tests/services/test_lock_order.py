@@ -115,3 +115,23 @@ def test_an_attempt_that_commits_an_artifact_stays_live_until_it_is_there():
     with locks() as seen:
         b.output(run)
     in_order(seen, "job", "upload")
+
+
+def test_taking_back_the_work_of_a_silent_node_takes_the_node_and_its_live_row_before_the_job():
+    b.busy_lab()
+    b.listening(60)
+    with locks() as seen:
+        assert b.ticked(b.later(60)).reclaimed == 1
+    in_order(seen, "node", "nodelive", "job")
+
+
+def test_taking_back_what_a_node_has_not_claimed_takes_the_job_alone():
+    made = b.lab()
+    b.submitted(made.who["alice"], b.merge_body(made.models))
+    b.ticked()
+    b.listening(60)
+    b.beat(now=b.later(59))
+    with locks() as seen:
+        assert b.ticked(b.later(60)).reclaimed == 1
+    in_order(seen, "job")
+    assert "node" not in [table for each in seen for table in each]

@@ -6,7 +6,6 @@ import pytest
 
 from scheduling.models import Event, Gpu, Job, Node
 from scheduling.services import health, pool
-from scheduling.store.commit import nodes
 from scheduling.store.queries import pool as queries
 from tests import builders as b
 from tests.services.sick_gpus import PASSED, report, returns, state
@@ -125,7 +124,8 @@ def test_a_gpu_that_was_taken_out_while_its_node_was_lost_does_not_close_it_when
     b.node("n1")
     report(OFF_THE_BUS, at=10)
     report(at=20)
-    nodes.lose("n1", now=b.later(100), actor="scheduler 1")
+    b.listening(100)
+    b.ticked(b.later(100))
     health.operate("GPU-n1-0", "retire", who["admin"], b.later(110))
     assert (node_is(), Node.objects.get().closed) == ("LOST", "DRAINING")
     pool.register("n1", b.description("n1", boot="boot-1"), b.later(120))

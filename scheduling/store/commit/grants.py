@@ -1,4 +1,4 @@
-"""A plan becomes rows: grants, and what must be taken back. Stale actions are told, not raised."""
+"""A plan becomes rows. Stale actions are told, not raised."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ from django.db.models import F
 
 from scheduling.core.lifecycle import GpuState, JobState, NodeState, sources_of
 from scheduling.core.lifecycle import JobEvent as Ev
-from scheduling.core.plan import Plan, Reclaim, Start
+from scheduling.core.plan import Plan, Start
 from scheduling.core.policy import Policy
 from scheduling.models import Allocation, Attempt, AttemptNode, Gpu, Job, Nomination
 from scheduling.store import journal
 from scheduling.store.commit import evictions, giving_back, nominations, resuming
-from scheduling.store.commit.attempts import End
-from scheduling.store.commit.nodes import lose
-from scheduling.store.commit.parts import end_part
+from scheduling.store.commit.taking_back import take_back
 from scheduling.store.commit.transitions import lock_job, step
 from scheduling.store.load_policy import billing_weights
-from scheduling.store.load_pool import silence
-from scheduling.store.node_names import named
 
 TOO_LATE = "start_by has passed"
 # A tick takes the time before it reads: what was submitted, or has left its GPUs, in between comes before its grants.
@@ -46,11 +42,8 @@ class Applied:
 
 def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
     """Every action of the plan that is still lawful is in the database, each group in one transaction."""
-    applied = Applied()
-    for lost in plan.lose_nodes:
-        lose(lost.node, now=now, actor=actor)
-    for taken in plan.reclaims:
-        _take_back(taken, applied, now=now, actor=actor, policy=policy)
+    back = take_back(plan, now=now, actor=actor, policy=policy)
+    applied = Applied(reclaimed=back.ended, nodes=back.ring, stale=back.stale)
     for late in plan.expired:
         _expire(late.job, applied, now=now, actor=actor)
     settled = [UUID(ended.job) for ended in plan.unnominations] + [UUID(start.job) for start in plan.starts]
@@ -73,27 +66,6 @@ def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
             applied.evicted += [each.job for each in victims]
             applied.nodes.update(nodes)
     return applied
-
-
-@transaction.atomic
-def _take_back(taken: Reclaim, applied: Applied, *, now: datetime, actor: str, policy: Policy) -> None:
-    """The parts on the named nodes have ended LOST, and with the last one the attempt; its other nodes will stop."""
-    confirmed = taken.cause == "node_lost" and silence(now, lease_s=policy.lease_s)[1]
-    gone = "; an operator has confirmed that it is gone" if confirmed else ""
-    for node in taken.nodes:
-        messages = {
-            "node_lost": f"{named(node)} has not been heard of for its lease{gone}; its work is taken back",
-            "claim_expired": f"{named(node)} did not take the work in time",
-            "ready_expired": f"{named(node)} was not ready to start in time",
-        }
-        how = End("LOST", error=messages[taken.cause], why="lost", avoid_nodes=[node], data={"cause": taken.cause})
-        ended = end_part(UUID(taken.attempt), taken.epoch, node, how, now=now, actor=actor, policy=policy)
-        if ended is None:
-            applied.stale.append(f"reclaim {taken.attempt} on {node}")
-            continue
-        applied.nodes.update((node, *ended.ring))
-        if ended.outcome:
-            applied.reclaimed.append(taken.attempt)
 
 
 @transaction.atomic

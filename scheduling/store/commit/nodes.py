@@ -1,4 +1,4 @@
-"""Nodes: registered, and lost."""
+"""Nodes as they register, and what each has kept of its work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from scheduling.core.lifecycle import NodeEvent, NodeState, advance_node
 from scheduling.core.policy import Policy
 from scheduling.core.words import duration_in_words, gpus_in_words
 from scheduling.models import AttemptNode, Event, Node, NodeLive
@@ -126,22 +125,3 @@ def _tell_of_those_that_ran_on(node: Node, run: Mapping[str, int], now: datetime
             )
         )  # fmt: skip
     journal.write(notes, now)
-
-
-@transaction.atomic
-def lose(name: str, *, now: datetime, actor: str) -> bool:
-    """The node is LOST: none of its GPUs is given out until it registers again."""
-    node = lock_node(name)
-    target = advance_node(NodeState(node.state), NodeEvent.LOSE) if node else None
-    if node is None or target is None:
-        return False
-    if not Node.objects.filter(pk=node.pk, state=node.state).update(state=target, version=F("version") + 1):
-        return False
-    journal.write(
-        [
-            journal.Note("node_lost", "node", name, actor=actor, node=name, version=node.version + 1,
-                         message="not heard of for its whole lease", data={"from": node.state, "to": target.value})
-        ],
-        now,
-    )  # fmt: skip
-    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -143,21 +143,36 @@ def end_part(
     it they would wait for it until their time is up. None when there is no such live part: nothing changes, so a
     message delivered twice has one effect.
     """
+    return end_parts(attempt_id, epoch, {node: how}, now=now, actor=actor, policy=policy)
+
+
+@transaction.atomic
+def end_parts(
+    attempt_id: UUID, epoch: int, ends: Mapping[str, End], *, now: datetime, actor: str, policy: Policy
+) -> PartEnd | None:
+    """As :func:`end_part`, for the parts on several nodes at once: those that are live have ended, each by its own."""
     attempt = Attempt.objects.filter(pk=attempt_id).first()
     if attempt is None:
         return None
     job = lock_job(attempt.job_id)
-    part = live_part(attempt_id, epoch, node)
-    if part is None or job is None:
+    live = {node: part for node in ends if (part := live_part(attempt_id, epoch, node)) is not None}
+    if not live or job is None:
         return None
-    AttemptNode.objects.filter(pk=part.pk).update(ended_at=now, outcome=how.outcome, end=_stored(how))
+    for node, part in live.items():
+        how = ends[node]
+        AttemptNode.objects.filter(pk=part.pk).update(ended_at=now, outcome=how.outcome, end=_stored(how))
     parts = list(attempt.nodes.select_related("node"))
     if len(parts) > 1:
-        words = f": {how.error}" if how.error else ""
-        data = {"rank": part.rank, "outcome": how.outcome, "exit_code": how.exit_code, "why": how.why}
-        ended = f"the part on {node} is lost" if how.outcome == "LOST" else f"{node} has ended its part: {how.outcome}"
-        journal.write([_note(part, "part_ended", f"{ended}{words}", data)], now)
-    return settle(job, how, parts, now=now, actor=actor, policy=policy)
+        journal.write([_ended(part, ends[node]) for node, part in live.items()], now)
+    return settle(job, ends[next(iter(live))], parts, now=now, actor=actor, policy=policy)
+
+
+def _ended(part: AttemptNode, how: End) -> journal.Note:
+    """What the timeline says of a part that has ended before its attempt."""
+    node, words = part.node.name, f": {how.error}" if how.error else ""
+    data = {"rank": part.rank, "outcome": how.outcome, "exit_code": how.exit_code, "why": how.why}
+    ended = f"the part on {node} is lost" if how.outcome == "LOST" else f"{node} has ended its part: {how.outcome}"
+    return _note(part, "part_ended", f"{ended}{words}", data)
 
 
 def settle(job: Job, last: End, parts: Sequence[AttemptNode], *, now: datetime, actor: str, policy: Policy) -> PartEnd:
