@@ -42,8 +42,10 @@ class Applied:
 
 def apply(plan: Plan, *, now: datetime, policy: Policy, actor: str) -> Applied:
     """Every action of the plan that is still lawful is in the database, each group in one transaction."""
-    back = take_back(plan, now=now, actor=actor, policy=policy)
-    applied = Applied(reclaimed=back.ended, nodes=back.ring, stale=back.stale)
+    applied = Applied()
+    if plan.lose_nodes or plan.reclaims:
+        back = take_back(plan, now=now, actor=actor, policy=policy)
+        applied = Applied(reclaimed=back.ended, nodes=back.ring, stale=back.stale)
     for late in plan.expired:
         _expire(late.job, applied, now=now, actor=actor)
     settled = [UUID(ended.job) for ended in plan.unnominations] + [UUID(start.job) for start in plan.starts]
