@@ -178,7 +178,7 @@ def rounds() -> list[list[list[Part]]]:
             ],
         ],
         [
-            [Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", *by_group)], gives_way=True)],
+            [Part("tests on SQLite", [pytest("tests", *skip, "-n", "3", *by_group)], gives_way=True)],
             [Part("programs", [pytest(*PROGRAMS)])],
             [
                 kills,
