@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.core.lifecycle import NodeEvent
-from scheduling.models import Attempt, Event, Gpu, Job, Node
+from scheduling.models import Allocation, Attempt, Event, Gpu, Job, Node
 from scheduling.services import pool
 from scheduling.services.pool import NodeRefused
 from scheduling.store.commit import drains
@@ -62,6 +62,26 @@ def test_a_gpu_that_another_node_reports_moves_there_and_both_nodes_timelines_sa
     assert sorted(told.values_list("node", "message")) == [
         (node, "Test 80GB has moved from node n1 to node n2, which reports it now") for node in ("n1", "n2")
     ]
+
+
+def test_a_gpu_that_moves_under_a_job_is_tested_and_the_job_is_stopped_on_its_node_and_moves():
+    run = running()
+    b.node("n2")
+    held = next(g for g in b.description("n1")["gpus"] if g["uuid"] == run.gpus[0])
+    theirs = {**b.description("n2", boot="boot-2"), "gpus": [*b.description("n2")["gpus"], {**held, "index": 4}]}
+    pool.register("n2", theirs, b.later(10))
+    moved = Gpu.objects.get(uuid=held["uuid"])
+    why = "it has moved here from node n1 while a job held it"
+    assert (moved.node.name, moved.state, moved.why) == ("n2", "UNHEALTHY", why)
+    (told,) = b.beat("n1", now=b.later(11))["desired"]
+    assert (told["attempt"], told["action"]) == (run.attempt, "kill")
+    b.finished(run, "PREEMPTED", now=b.later(12), why="health")
+    job = Job.objects.get(pk=run.job)
+    assert (job.state, job.preempted, job.avoid["gpus"]) == ("QUEUED", True, [held["uuid"]])
+    b.ticked(b.later(13))
+    again = Allocation.objects.filter(attempt__job=job, released_at__isnull=True)
+    uuids = list(again.values_list("gpu__uuid", flat=True))
+    assert (len(uuids), held["uuid"] in uuids) == (2, False)
 
 
 def test_identity_is_the_uuid_when_indices_are_reordered():

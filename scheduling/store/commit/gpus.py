@@ -131,11 +131,12 @@ def described(node: Node, gpus: Sequence[Mapping[str, Any]], *, boot_id: str, no
     """The node's GPU rows match what it registers with, by UUID; call it inside the registration's transaction, with
     the live rows of the GPUs' ``owners`` locked.
 
-    A new GPU is HEALTHY. One of another size than before, or that is not described any more, is out of service, and
-    a job that still holds it is asked to leave; one that an operator retired stays retired.
+    A new GPU is HEALTHY. One of another size than before, or that is not described any more, or has come here from
+    another node under a job, is out of service, and a job that still holds it is asked to leave; one that an operator
+    retired stays retired.
     """
     actor = f"node {node.name}"
-    _adopt_rows(node, gpus, now=now, actor=actor)
+    moved = _adopt_rows(node, gpus, now=now, actor=actor)
     ward = ward_of(node.name, now=now, actor=actor)
     assert ward is not None  # noqa: S101  the registration made its row
     sizes = {g["uuid"]: g["memory_mib"] for g in gpus}
@@ -153,6 +154,9 @@ def described(node: Node, gpus: Sequence[Mapping[str, Any]], *, boot_id: str, no
             words = f"it reports {size} MiB of memory and had {gpu.memory_mib} MiB"
             out = health.take_out(known, Cause.CHECKS, words, need=Need.OPERATOR, now_ms=to_ms(now))
             ward.take(gpu, out)
+        elif gpu.uuid in moved and gpu.uuid in ward.holders:
+            words = f"it has moved here from {moved[gpu.uuid]} while a job held it"
+            ward.take(gpu, health.take_out(known, Cause.GONE, words, need=Need.NOTHING, now_ms=to_ms(now)))
         if size is not None and size != gpu.memory_mib:
             Gpu.objects.filter(pk=gpu.pk).update(memory_mib=size, version=F("version") + 1)
         ward.leave(gpu, answers=False, grace_s=0.0, policy=lambda: policy)
@@ -160,11 +164,12 @@ def described(node: Node, gpus: Sequence[Mapping[str, Any]], *, boot_id: str, no
     ward.keep()
 
 
-def _adopt_rows(node: Node, gpus: Sequence[Mapping[str, Any]], *, now: datetime, actor: str) -> None:
-    """There is a row of this node for each described GPU, with its place and its group as described."""
+def _adopt_rows(node: Node, gpus: Sequence[Mapping[str, Any]], *, now: datetime, actor: str) -> dict[str, str]:
+    """There is a row of this node for each described GPU, with its place and its group as described. Returns where
+    those that were another node's come from."""
     known = Gpu.objects.select_related("node").filter(uuid__in=[g["uuid"] for g in gpus])
     before = {g.uuid: g for g in known}
-    notes = []
+    notes, came = [], {}
     for g in gpus:
         old = before.get(g["uuid"])
         place = {"node": node, "index": g["index"], "model": g["model"], "nvlink_group_id": g["nvlink_group_id"]}
@@ -178,6 +183,7 @@ def _adopt_rows(node: Node, gpus: Sequence[Mapping[str, Any]], *, now: datetime,
         Gpu.objects.filter(pk=old.pk).update(**place)
         if old.node_id != node.pk:
             _bring_along(old, node)
+            came[old.uuid] = named(old.node.name)
             moved = f"{g['model']} has moved from {named(old.node.name)} to {named(node.name)}, which reports it now"
             notes += [
                 journal.Note("gpu_moved", "gpu", g["uuid"], node=where, actor=actor, message=moved,
@@ -185,6 +191,7 @@ def _adopt_rows(node: Node, gpus: Sequence[Mapping[str, Any]], *, now: datetime,
                 for where in (old.node.name, node.name)
             ]  # fmt: skip
     journal.write(notes, now)
+    return came
 
 
 def _bring_along(gpu: Gpu, node: Node) -> None:
