@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from unittest import mock
+from uuid import UUID
 
 import pytest
 
 from scheduling.models import Attempt, AttemptNode, Event, Job, Node
 from scheduling.services import pool, tick
+from scheduling.store import load
+from scheduling.store.commit import deadlines
+from scheduling.store.commit.leaving import Leave, leave
 from tests import builders as b
+from tests.services.test_eviction import GRACE_S, World
 from tests.services.test_gangs import PORT, pair
 
 pytestmark = pytest.mark.django_db
@@ -110,3 +115,20 @@ def test_each_node_of_an_attempt_has_its_own_reason():
         "the part on n2 is lost: node n2 did not take the work in time",
     ]
     assert gang.row().avoid["nodes"] == ["n1", "n2"]
+
+
+def test_a_victim_whose_gpu_fails_meanwhile_is_stopped_for_that_and_not_for_the_end_of_its_grace():
+    made = World()
+    made.evicted()
+    over = b.later(100 + GRACE_S)
+
+    def fails(_):
+        sick = Leave("health", "GPU n1/0 is failing", {"cause": "gpu"}, grace_s=0.0, answers=False)
+        leave(UUID(made.victim.attempt), sick, now=over, actor="health", policy=load.policy_of())
+        return False
+
+    with mock.patch.object(deadlines, "_may_run_on", fails):
+        assert deadlines.enforce(over) == []
+    (told,) = b.beat("n1", now=over)["desired"]
+    assert (told["action"], told["why"]) == ("kill", "health")
+    assert events("kill_requested") == []

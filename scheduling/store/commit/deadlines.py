@@ -75,7 +75,10 @@ def _kill(now: datetime) -> list[str]:
     ending = [(attempt, attempt.why) for attempt in overdue if not _may_run_on(attempt)]
     nodes: list[str] = []
     for attempt, why in [*ending, *((attempt, "time_limit") for attempt in Attempt.objects.filter(pk__in=running))]:
-        if Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=True).update(action="kill", why=why, stop_by=now):
+        as_read = Attempt.objects.filter(
+            pk=attempt.pk, ended_at__isnull=True, action=attempt.action, stop_by=attempt.stop_by
+        )
+        if as_read.update(action="kill", why=why, stop_by=now):
             nodes += attempt.nodes.values_list("node__name", flat=True)
             journal.write(
                 [
