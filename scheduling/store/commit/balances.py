@@ -68,7 +68,9 @@ def rebuild(now: datetime) -> int:
     )
     for a in ended.iterator(chunk_size=2000):
         assert a.released_at is not None  # noqa: S101  the filter says so
-        cost = interval(a.billing, to_ms(a.granted_at), to_ms(a.released_at), at, half_life_ms=half_life)
+        cost = interval(
+            round(a.billing * MICRO) / MICRO, to_ms(a.granted_at), to_ms(a.released_at), at, half_life_ms=half_life
+        )
         for entity in entities(a.attempt.job):
             true[entity] = true.get(entity, 0.0) + cost
     for loss in LostWork.objects.select_related("attempt__job__project", "attempt__job__queue", "attempt__job__user"):

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Sum
 
 from scheduling.core.decay import interval
 from scheduling.core.ledger import MICRO
@@ -199,12 +199,12 @@ def usage(at: datetime, *, half_life_s: float) -> Usage:
         cost = interval(billing, to_ms(granted), to_ms(released), at_ms, half_life_ms=half_life)
         charge((owner[0], owner[1], owner[2]), cost)
     losses = _lately(LostWork.objects.filter(at__lte=at), "at", since).order_by()
-    for granted, resumed, redo, ended, gpus, *owner in losses.values_list(
-        "attempt__granted_at", "resume_until", "redo_since", "at", "attempt__job__gpu_count", *_owner("attempt__job__")
-    ).iterator(chunk_size=2000):
+    columns = ("attempt__granted_at", "resume_until", "redo_since", "at", *_owner("attempt__job__"))
+    weighed = losses.values_list(*columns).annotate(weight=Sum("attempt__allocations__billing"))
+    for granted, resumed, redo, ended, *owner, weight in weighed.iterator(chunk_size=2000):
         for start, end in ((granted, resumed), (redo, ended)):
             if start is not None and end is not None:
-                given = interval(float(gpus), to_ms(start), to_ms(end), at_ms, half_life_ms=half_life)
+                given = interval(weight or 0.0, to_ms(start), to_ms(end), at_ms, half_life_ms=half_life)
                 charge((owner[0], owner[1], owner[2]), -given)
     made = {ledger: {key: Account(ms, at_ms) for key, ms in found.items()} for ledger, found in sums.items()}
     return Usage(made["queue"], made["project"], made["user"])

@@ -11,7 +11,7 @@ from django.db.models import Count, Q, Sum
 from scheduling.core.fairshare import FairShare
 from scheduling.core.ledger import Ledger
 from scheduling.core.plan import Score
-from scheduling.models import LostWork, UsageDay
+from scheduling.models import LostWork
 from scheduling.store import load
 from scheduling.store.queries.access import Actor
 
@@ -71,13 +71,3 @@ def _row(score: Score, name: Any, weight: float, active: bool) -> dict[str, Any]
         "in_flight_gpu_h": round(score.in_flight_gpu_h, 4),
         "deficit": None if score.deficit is None else round(score.deficit, 6),
     }
-
-
-def usage(days: int = 31) -> list[dict[str, Any]]:
-    """GPU-hours by day, project, user and queue, newest first."""
-    rows = UsageDay.objects.all()[: days * 200]
-    return [
-        {"day": r.day.isoformat(), "project": r.project, "user": r.user, "queue": r.queue,
-         "gpu_hours": round(r.gpu_ms / 3_600_000, 4)}
-        for r in rows
-    ]  # fmt: skip
