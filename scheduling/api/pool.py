@@ -1,4 +1,4 @@
-"""The pool, the queues and the shares, as the board shows them; and what operators do to nodes."""
+"""The pool and the queues, as the board shows them; and what operators do to nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from scheduling.api.shapes.answers import documented, page_of
 from scheduling.services import health
 from scheduling.services import pool as service
 from scheduling.store.queries import pool as queries
-from scheduling.store.queries import share
 
 
 class Reading(Door):
@@ -36,16 +35,6 @@ class QueueList(Reading):
         """All queues, in their order."""
         parameters(request, ())
         return Response(envelope(queries.queues(self.now)))
-
-
-class Share(Reading):
-    """Fair share in numbers."""
-
-    @documented("share_retrieve", "Fair share of queues, projects and users", tag="pool", answer=shapes.ShareShape)
-    def get(self, request: Request) -> Response:
-        """The three ledgers."""
-        parameters(request, ())
-        return Response(share.share(self.actor, self.now))
 
 
 class Pool(Reading):

@@ -106,20 +106,21 @@ class Told:
 def read(actor: Actor, given: Mapping[str, str], now: datetime) -> tuple[Asked | None, tuple[dict[str, Any], ...]]:
     """What :data:`FIELDS` ask for, or None and all that is wrong with it; the time is as that of a report.
 
-    Every project has a statement, as its share is told to everybody; people have one for who may know of them.
+    Every project has a statement, as its share is told to everybody; people have one for who may know of them. Left
+    out, the project is the first of one's own.
     """
     found, wrong = period.read({**{name: given.get(name, "") for name in FIELDS[:3]}, "each": "month"}, now)
     if found is not None and found.start > now:
         today = now.astimezone(ZoneInfo(found.zone)).date()
         message = f"from ({found.first}) must not be after today ({today}): what is to come has no statement"
         wrong = (*wrong, {"field": "from", "code": "to_come", "message": message, "limit": today.isoformat()})
-    project, user = given.get("project", ""), given.get("user", "")
-    policy = load.policy_of()
-    if project not in policy.project_weights:
-        wrong = (*wrong, _unknown("project", project, sorted(policy.project_weights)))
+    project, user = given.get("project") or next(iter(actor.projects), ""), given.get("user", "")
+    projects = share.project_names()
+    if project not in projects:
+        wrong = (*wrong, _unknown("project", project, projects))
     elif user:
         user = actor.username if user == "me" else user
-        people = sorted(name for of, name in policy.user_weights if of == project) if actor.sees(project) else []
+        people = share.people(actor, project)
         if not actor.sees(project) or (user not in people and not rows.had_jobs(project, user)):
             wrong = (*wrong, _unknown("user", user, people))
     if wrong or found is None:

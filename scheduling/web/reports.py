@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import date
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -18,7 +18,7 @@ from scheduling.services.reports.usage import HOUR_MS, Amount, Usage
 from scheduling.services.reports.waits import Waits
 from scheduling.store.queries import pages
 from scheduling.store.queries.access import Actor
-from scheduling.web import csv_export, report_chart
+from scheduling.web import csv_export, period_form, report_chart
 from scheduling.web import report_words as words
 from scheduling.web.access import signed_in
 from scheduling.web.share_words import CAUSES
@@ -39,12 +39,12 @@ COLUMNS = {
 @signed_in
 def reports(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The report that the address asks for: of this month, where it asks for nothing."""
-    given, moment = _given(request), now()
+    given, moment = period_form.given(request, asked.FIELDS), now()
     wanted, wrong = asked.read(actor, given, moment)
-    zone = given["zone"] if given["zone"] in period.zones() else "UTC"
-    today = moment.astimezone(ZoneInfo(zone)).date()
+    today = moment.astimezone(ZoneInfo(period_form.zone_of(given))).date()
+    kept = {name: given[name] for name in (*asked.OF_JOBS, "zone")}
     context: dict[str, Any] = {
-        "wrong": wrong, "given": given, "each": period.EACH, "presets": _presets(today, given),
+        "wrong": wrong, "given": given, "each": period.EACH, "presets": period_form.presets(today, kept),
         "kinds": sorted(KINDS), "queues": pages.queue_names(), "projects": pages.project_names(actor),
     }  # fmt: skip
     if wanted is not None:
@@ -57,19 +57,12 @@ def export(request: HttpRequest, actor: Actor, name: str) -> HttpResponseBase:
     """One of the reports as CSV: every row of it."""
     if name not in COLUMNS:
         raise Http404
-    wanted, wrong = asked.read(actor, _given(request), now())
+    wanted, wrong = asked.read(actor, period_form.given(request, asked.FIELDS), now())
     if wanted is None:
         text = "\n".join(each["message"] for each in wrong)
         return HttpResponse(text, status=400, content_type="text/plain; charset=utf-8")
     file = f"{name}-{wanted.period.first}-{wanted.period.last}.csv"
     return csv_export.answer(file, COLUMNS[name], list(_rows(name, actor, wanted)))
-
-
-def _given(request: HttpRequest) -> dict[str, str]:
-    """What the address says; the zone, where it says none, is the browser's own, which a script leaves as a cookie."""
-    given = {name: request.GET.get(name, "")[:200].replace("\x00", "") for name in asked.FIELDS}
-    kept = request.COOKIES.get("zone", "")
-    return given if given["zone"] or kept not in period.zones() else {**given, "zone": kept}
 
 
 def _address(wanted: Asked) -> dict[str, str]:
@@ -79,22 +72,6 @@ def _address(wanted: Asked) -> dict[str, str]:
         "from": found.first.isoformat(), "to": found.last.isoformat(), "each": found.each, "zone": found.zone,
         **wanted.jobs,
     }  # fmt: skip
-
-
-def _presets(today: date, given: Mapping[str, str]) -> list[dict[str, str]]:
-    """Times that are asked for often, with the filter that is set."""
-    month = today.replace(day=1)
-    before = month - timedelta(days=1)
-    year = (month - timedelta(days=330)).replace(day=1)
-    times = (
-        ("This month", month, today), ("Last month", before.replace(day=1), before),
-        ("7 days", today - timedelta(days=6), today), ("12 months", year, today),
-    )  # fmt: skip
-    kept = {name: given[name] for name in (*asked.OF_JOBS, "zone") if given[name]}
-    return [
-        {"name": name, "query": urlencode({"from": first.isoformat(), "to": last.isoformat(), **kept})}
-        for name, first, last in times
-    ]
 
 
 def _told(actor: Actor, wanted: Asked, today: date) -> dict[str, Any]:

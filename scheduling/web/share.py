@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -24,9 +25,19 @@ def share(request: HttpRequest, actor: Actor) -> HttpResponse:
     levels = _levels(pool.queues(moment))
     context = {
         "ledgers": [
-            ledger("Projects", found["projects"], levels, about="Over all queues. The score that a job shows first."),
+            ledger(
+                "Projects",
+                _with_statements(found["projects"]),
+                levels,
+                about="Over all queues. The score that a job shows first.",
+            ),
             ledger("Queues", found["queues"], levels, about="Whatever the project."),
-            ledger("People in projects", found["users"], levels, about="Each within the share of the project."),
+            ledger(
+                "People in projects",
+                _with_statements(found["users"]),
+                levels,
+                about="Each within the share of the project.",
+            ),
         ],
         "compared": compared(found["ledgers"]),
         "lost": lost_words(found["lost"]),
@@ -36,6 +47,15 @@ def share(request: HttpRequest, actor: Actor) -> HttpResponse:
         "example": example(found["projects"], levels),
     }
     return render(request, "share.html", context)
+
+
+def _with_statements(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, each with what asks for its statement."""
+    asked = (
+        {"project": row["project"], "user": row["name"]} if "project" in row else {"project": row["name"]}
+        for row in rows
+    )
+    return [{**row, "statement": urlencode(query)} for row, query in zip(rows, asked, strict=True)]
 
 
 def _levels(queues: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from scheduling.web import (
     notices,
     reports,
     share,
+    statement,
     submit,
     whatif,
 )
@@ -55,6 +56,8 @@ urlpatterns = [
     path("what-if/<uuid:run>/cancel/", whatif.cancel, name="what-if-cancel"),
     path("what-if/<uuid:run>/apply/", whatif.apply, name="what-if-apply"),
     path("share/", share.share, name="share"),
+    path("share/statement/", statement.statement, name="share-statement"),
+    path("share/statement.csv", statement.export, name="share-statement-export"),
     path("reports/", reports.reports, name="reports"),
     path("reports/<str:name>.csv", reports.export, name="reports-export"),
     path("artifacts/", artifacts.artifacts, name="artifacts"),

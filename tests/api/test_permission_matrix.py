@@ -38,6 +38,7 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("POST", "plan/replay/"): (403, 403, 422),
     ("GET", "queues/"): (200, 200, 200),
     ("GET", "share/"): (200, 200, 200),
+    ("GET", "share/statement/"): (200, 200, 200),
     ("GET", "pool/"): (200, 200, 200),
     ("GET", "pool/nodes/{node}/"): (200, 200, 200),
     ("POST", "pool/nodes/{node}/cordon/"): (403, 403, 200),

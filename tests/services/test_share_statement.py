@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 
@@ -193,9 +194,9 @@ def test_every_wrong_value_is_told_at_once_with_what_may_be_given():
     assert found["project", "unknown_project"]["message"] == (
         "there is no project 'alpa' (did you mean 'alpha'?); give one of alpha, beta"
     )
-    assert wrong(who["alice"], project="")["project", "no_project"]["message"] == (
-        "project is needed; give one of alpha, beta"
-    )
+    assert told(who["bob"], project="").asked.project == "beta"
+    nobody = replace(who["bob"], projects=())
+    assert wrong(nobody, project="")["project", "no_project"]["message"] == "project is needed; give one of alpha, beta"
     assert wrong(who["alice"], **{"from": "2026-03-03"})["from", "to_come"]["limit"] == "2026-03-02"
 
 

@@ -11,7 +11,7 @@ from django.db.models import Count, Q, Sum
 from scheduling.core.fairshare import FairShare
 from scheduling.core.ledger import Ledger
 from scheduling.core.plan import Score
-from scheduling.models import LostWork
+from scheduling.models import LostWork, Membership, Project
 from scheduling.store import load
 from scheduling.store.queries.access import Actor
 
@@ -34,6 +34,19 @@ def share(actor: Actor, now: datetime) -> dict[str, Any]:
         "users": [{**row, "name": user, "project": project} for (project, user), row in users],
         "lost": lost(now),
     }
+
+
+def project_names() -> list[str]:
+    """Every project: what its share is, is told to everybody."""
+    return list(Project.objects.order_by("name").values_list("name", flat=True))
+
+
+def people(actor: Actor, project: str) -> list[str]:
+    """Who belongs to the project, where the actor may know of them."""
+    if not actor.sees(project):
+        return []
+    rows = Membership.objects.filter(project__name=project).order_by("user__username")
+    return list(rows.values_list("user__username", flat=True))
 
 
 def lost(now: datetime) -> list[dict[str, Any]]:
