@@ -7,9 +7,10 @@ reckoning of :mod:`scheduling.core.fairshare`, at instants that are yet to come.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from scheduling.core.decay import decay, interval
@@ -28,43 +29,79 @@ class Run(NamedTuple):
     end_ms: int
 
 
+class Step(NamedTuple):
+    """From ``at_ms`` on, until the next end: GPU-ms ``consumed`` by then, the weight that is ``held`` from then on, and
+    GPU-ms in flight."""
+
+    at_ms: int
+    consumed: float
+    held: float
+    in_flight: float
+
+
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """One entity of a ledger as of ``now_ms``: its ``target`` in GPU-ms, what is on its account, and what runs.
+    """One entity of a ledger: its ``target`` in GPU-ms, and what it uses, from now on (the first step).
 
     ``ahead_of_time``: what runs counts up to its end at once, as consumption to come.
     """
 
     name: str
     target: float
-    account: Account
-    runs: tuple[Run, ...]
-    now_ms: int
+    steps: tuple[Step, ...]
     half_life_ms: int
     ahead_of_time: bool
 
+    @property
+    def now_ms(self) -> int:
+        """The instant from which it is foreseen."""
+        return self.steps[0].at_ms
+
+    def step(self, at_ms: int) -> Step:
+        """The step that ``at_ms``, not before now, belongs to."""
+        return self.steps[bisect_right(self.steps, at_ms, key=_instant) - 1]
+
     def consumed(self, at_ms: int) -> float:
-        """GPU-ms that will have been consumed by ``at_ms``, faded to then; not before ``now_ms``."""
-        account = self.account
-        used = [decay(account.gpu_ms, at_ms - account.settled_ms, self.half_life_ms)]
-        for micro, start, end in self.runs:
-            used.append(interval(micro / MICRO, start, min(end, at_ms), at_ms, half_life_ms=self.half_life_ms))
-        return math.fsum(used)
+        """GPU-ms that will have been consumed by ``at_ms``, faded to then."""
+        step = self.step(at_ms)
+        faded = decay(step.consumed, at_ms - step.at_ms, self.half_life_ms)
+        return faded + interval(step.held, step.at_ms, at_ms, at_ms, half_life_ms=self.half_life_ms)
 
     def in_flight(self, at_ms: int) -> float:
         """GPU-ms that what runs may use after ``at_ms``, as far as it counts ahead of time."""
-        if not self.ahead_of_time:
-            return 0.0
-        return sum(micro * max(0, end - at_ms) for micro, _, end in self.runs) / MICRO
+        step = self.step(at_ms)
+        return step.in_flight - step.held * (at_ms - step.at_ms) if self.ahead_of_time else 0.0
 
     def ratio(self, at_ms: int) -> float:
         """used / target at ``at_ms``, by which jobs of one priority are ordered: rounded as there, so that equal sums
         tie."""
         return round((self.consumed(at_ms) + self.in_flight(at_ms)) / self.target, 12)
 
-    def held(self, at_ms: int) -> float:
-        """The weight of the GPUs that are held right after ``at_ms``."""
-        return sum(micro for micro, _, end in self.runs if end > at_ms) / MICRO
+
+def prospect(
+    name: str, target: float, account: Account, runs: Iterable[Run], *, now_ms: int, half_life_ms: int,
+    ahead_of_time: bool,
+) -> Prospect:  # fmt: skip
+    """Who has that on its account, and these runs; none of them has ended before ``now_ms``."""
+    ending = sorted(runs, key=lambda run: run.end_ms)
+    used = [decay(account.gpu_ms, now_ms - account.settled_ms, half_life_ms)]
+    used += [interval(run.micro / MICRO, run.start_ms, now_ms, now_ms, half_life_ms=half_life_ms) for run in ending]
+    micro, flight = sum(run.micro for run in ending), sum(run.micro * (run.end_ms - now_ms) for run in ending)
+    steps = [Step(now_ms, math.fsum(used), micro / MICRO, flight / MICRO)]
+    for end, ended in groupby(ending, key=lambda run: run.end_ms):
+        last = steps[-1]
+        consumed = decay(last.consumed, end - last.at_ms, half_life_ms)
+        consumed += interval(last.held, last.at_ms, end, end, half_life_ms=half_life_ms)
+        flight -= micro * (end - last.at_ms)
+        micro -= sum(run.micro for run in ended)
+        if end == last.at_ms:
+            steps.pop()
+        steps.append(Step(end, consumed, micro / MICRO, flight / MICRO))
+    return Prospect(name, target, tuple(steps), half_life_ms, ahead_of_time)
+
+
+def _instant(step: Step) -> int:
+    return step.at_ms
 
 
 class Prospects(NamedTuple):
@@ -88,9 +125,9 @@ def prospects(snapshot: Snapshot) -> Prospects:
 
     def made(name: str, target: float, account: Account, runs: Sequence[Run]) -> Prospect:
         policy = snapshot.policy
-        return Prospect(
-            name, target, account, tuple(runs), snapshot.now_ms, round(policy.half_life_s * 1000),
-            policy.in_flight == "full",
+        return prospect(
+            name, target, account, runs, now_ms=snapshot.now_ms, half_life_ms=round(policy.half_life_s * 1000),
+            ahead_of_time=policy.in_flight == "full",
         )  # fmt: skip
 
     projects = [
@@ -108,7 +145,7 @@ def passes(behind: Prospect, ahead: Prospect, until_ms: int) -> int | None:
     ``until_ms``."""
     if _before(behind, ahead, behind.now_ms):
         return behind.now_ms
-    ends = {run.end_ms for run in (*behind.runs, *ahead.runs) if behind.now_ms < run.end_ms < until_ms}
+    ends = {step.at_ms for step in (*behind.steps, *ahead.steps) if behind.now_ms < step.at_ms < until_ms}
     for start, end in pairwise([behind.now_ms, *sorted(ends), until_ms]):
         for low, high in pairwise([start, *_turns(behind, ahead, start, end), end]):
             if _before(behind, ahead, high):
@@ -141,7 +178,7 @@ def _turns(behind: Prospect, ahead: Prospect, start_ms: int, end_ms: int) -> lis
     scale = half_life_ms / math.log(2.0)
 
     def terms(each: Prospect) -> tuple[float, float]:
-        held = each.held(start_ms)
+        held = each.step(start_ms).held
         falls = held if each.ahead_of_time else 0.0
         return (each.consumed(start_ms) - held * scale) / each.target, falls / each.target
 

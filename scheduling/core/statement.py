@@ -7,6 +7,7 @@ closing, whatever the period, and the closing of one period is the opening of th
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -134,19 +135,16 @@ def balances(
         return []
     added: list[list[float]] = [[] for _ in edges]
     for _, start, end, _, micro in charges:
-        begin = start
-        for place, edge in enumerate(edges):
+        begin, place = start, bisect_right(edges, start)
+        while begin < end and place < len(edges):
+            edge = edges[place]
             until = min(end, edge)
-            if begin < until:
-                added[place].append(_left(micro, begin, until, edge, half_life_ms))
-                begin = until
-            if end <= edge:
-                break
+            added[place].append(_left(micro, begin, until, edge, half_life_ms))
+            begin, place = until, place + 1
     for _, since, until, at, micro in credits:
-        for place, edge in enumerate(edges):
-            if at <= edge:
-                added[place].append(-_left(micro, since, until, edge, half_life_ms))
-                break
+        place = bisect_left(edges, at)
+        if place < len(edges):
+            added[place].append(-_left(micro, since, until, edges[place], half_life_ms))
     found = [math.fsum(added[0])]
     for place in range(1, len(edges)):
         faded = decay(found[-1], edges[place] - edges[place - 1], half_life_ms)

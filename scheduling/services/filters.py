@@ -10,7 +10,7 @@ from scheduling.core.lifecycle import JobState
 from scheduling.core.naming import is_job_id
 from scheduling.services.artifacts import KINDS as ARTIFACT_KINDS
 from scheduling.store import load
-from scheduling.store.queries import jobs, pages
+from scheduling.store.queries import jobs, pages, share
 from scheduling.store.queries.access import Actor
 from workers.catalog import KINDS
 
@@ -50,6 +50,13 @@ def wrong_of_artifacts(actor: Actor, given: Mapping[str, str]) -> tuple[dict[str
     kind = _one_of("kind", filled, ARTIFACT_KINDS)
     flags = (wrong for name in ("deleted", "corrupt") for wrong in _one_of(name, filled, ("true", "false")))
     return (*kind, *_project(actor, filled), *flags)
+
+
+def wrong_of_shares(actor: Actor, given: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
+    """The errors of a filter of shares, which are told to everybody, by ``project`` and ``queue``; "" asks for all."""
+    filled = {name: value for name, value in given.items() if value}
+    projects = _one_of("project", filled, share.project_names())
+    return (*projects, *wrong_of_jobs(actor, {"queue": given.get("queue", "")}))
 
 
 def _people(actor: Actor) -> list[str]:

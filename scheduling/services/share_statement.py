@@ -133,7 +133,7 @@ def told(actor: Actor, asked: Asked, now: datetime) -> Told:
     half_life_s = load.policy_of().half_life_s
     half_life_ms, at = round(half_life_s * 1000), to_ms(now)
     start, end = asked.period.start, min(asked.period.end, now)
-    since = start - timedelta(seconds=FORGOTTEN * half_life_s) if half_life_s and _reaches(start, half_life_s) else None
+    since = far_enough(start, half_life_s)
     for _ in range(READS):
         before = rows.settled(*asked.ledger)
         charged = [charge for _, charge in rows.charged(asked.jobs, now, since=since)]
@@ -171,9 +171,10 @@ def standing(actor: Actor, asked: Asked, now: datetime) -> Standing | None:
     )  # fmt: skip
 
 
-def _reaches(start: datetime, half_life_s: float) -> bool:
-    """Whether so many half-lives before ``start`` is a moment that the calendar has."""
-    return FORGOTTEN * half_life_s < start.timestamp()
+def far_enough(start: datetime, half_life_s: float) -> datetime | None:
+    """What ended before then counts nothing any more at ``start``; None where everything counts."""
+    seconds = FORGOTTEN * half_life_s
+    return start - timedelta(seconds=seconds) if 0 < seconds < start.timestamp() else None
 
 
 def _jobs(lines: Mapping[str, Line], *, known: bool) -> tuple[tuple[JobLine, ...], tuple[int, Line]]:

@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from scheduling.services import now
+from scheduling.services import now, share_ahead
 from scheduling.store.queries import pool
-from scheduling.store.queries import share as queries
 from scheduling.store.queries.access import Actor
 from scheduling.web.access import signed_in
+from scheduling.web.share_ahead_words import ASSUMES, foreseen
 from scheduling.web.share_words import compared, example, headline, ledger, lost_words
 
 
@@ -21,7 +21,7 @@ from scheduling.web.share_words import compared, example, headline, ledger, lost
 def share(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The three ledgers in words and numbers: what is due, what was used, and the score that orders the queue."""
     moment = now()
-    found = queries.share(actor, moment)
+    found, later = share_ahead.shares(actor, moment)
     levels = _levels(pool.queues(moment))
     context = {
         "ledgers": [
@@ -44,6 +44,8 @@ def share(request: HttpRequest, actor: Actor) -> HttpResponse:
         "days": found["half_life_s"] / 86_400,
         "sentence": headline(found["projects"]),
         "levels": levels,
+        "foreseen": foreseen(later),
+        "assumes": ASSUMES,
         "example": example(found["projects"], levels),
     }
     return render(request, "share.html", context)

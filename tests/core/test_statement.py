@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.core.decay import interval
@@ -113,6 +113,7 @@ def balance(charges, credits, at, half_life):
     return math.fsum(sums)
 
 
+@settings(deadline=None)
 @given(histories(), instants, instants, half_lives)
 def test_the_sums_agree_for_any_history(history, one, other, half_life):
     (charges, credits), (start, end) = history, sorted((one, other))
@@ -129,6 +130,7 @@ def test_the_sums_agree_for_any_history(history, one, other, half_life):
     assert found.faded >= -near["abs"]
 
 
+@settings(deadline=None)
 @given(histories(), st.lists(instants, min_size=2, max_size=9, unique=True).map(sorted), half_lives)
 def test_periods_that_follow_each_other_are_one(history, edges, half_life):
     charges, credits = history
@@ -145,6 +147,7 @@ def test_periods_that_follow_each_other_are_one(history, edges, half_life):
     assert held == pytest.approx([parts[0].opening, *(p.closing for p in parts)], **near)
 
 
+@settings(deadline=None)
 @given(histories(), instants)
 def test_it_fades_at_the_rate_of_the_half_life_of_what_is_on_the_account(history, start):
     charges, credits = history
@@ -157,6 +160,7 @@ def test_it_fades_at_the_rate_of_the_half_life_of_what_is_on_the_account(history
     assert found.faded == pytest.approx(integral, abs=most * steps.step * math.log(2) / WEEK * (len(credits) + 1))
 
 
+@settings(deadline=None)
 @given(histories(), st.lists(instants, min_size=1, max_size=6).map(sorted), half_lives)
 def test_the_closing_balance_is_the_one_that_the_scheduler_orders_by(history, moments, half_life):
     charges, credits = history

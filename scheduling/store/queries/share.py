@@ -11,6 +11,7 @@ from django.db.models import Count, Q, Sum
 from scheduling.core.fairshare import FairShare
 from scheduling.core.ledger import Ledger
 from scheduling.core.plan import Score
+from scheduling.core.snapshot import Snapshot
 from scheduling.models import LostWork, Membership, Project
 from scheduling.store import load
 from scheduling.store.queries.access import Actor
@@ -18,10 +19,11 @@ from scheduling.store.queries.access import Actor
 LATELY = timedelta(days=30)
 
 
-def share(actor: Actor, now: datetime) -> dict[str, Any]:
+def share(actor: Actor, now: datetime, snapshot: Snapshot | None = None) -> dict[str, Any]:
     """The rows of the three ledgers in GPU-hours; targets are of entities with work waiting or running, 0 for the
-    rest. Users of projects that the actor doesn't belong to are left out."""
-    snapshot = load.snapshot(now)
+    rest. Users of projects that the actor doesn't belong to are left out. ``snapshot``: of that moment, by who has it.
+    """
+    snapshot = snapshot or load.snapshot(now)
     policy = snapshot.policy
     fair = FairShare.of(snapshot)
     people = {key: weight for key, weight in policy.user_weights.items() if actor.sees(key[0])}
