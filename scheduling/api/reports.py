@@ -67,7 +67,7 @@ class Usage(Report):
             {**{n: v if n != "user" else v or None for n, v in zip(names, key, strict=True)}, **amount.hours()}
             for key, amount in found.by(names).items()
         ]
-        return Response({"period": _period(wanted.period), "total": found.total().hours(), "results": rows})
+        return Response({"period": period_as_dict(wanted.period), "total": found.total().hours(), "results": rows})
 
 
 class WaitList(Report):
@@ -84,7 +84,7 @@ class WaitList(Report):
         found = waits.waits(wanted)
         return Response(
             {
-                "period": _period(wanted.period),
+                "period": period_as_dict(wanted.period),
                 "all": None if found.all is None else _waits(found.all),
                 "priorities": [
                     {"queue": queue, "priority": level, **_waits(each)}
@@ -113,7 +113,7 @@ class LostList(Report):
             for each in found
         ]  # fmt: skip
         total = sum(each.gpu_ms for each in found) / HOUR_MS
-        return Response({"period": _period(wanted.period), "gpu_hours": total, "results": rows})
+        return Response({"period": period_as_dict(wanted.period), "gpu_hours": total, "results": rows})
 
 
 class CapacityList(Report):
@@ -134,7 +134,7 @@ class CapacityList(Report):
         ]  # fmt: skip
         return Response(
             {
-                "period": _period(wanted.period),
+                "period": period_as_dict(wanted.period),
                 "looked_since": found.since,
                 "total": found.total.numbers(),
                 "results": [{"piece": n, **piece.numbers()} for n, piece in enumerate(found.pieces)],
@@ -165,7 +165,7 @@ class IdleList(Report):
         ]  # fmt: skip
         return Response(
             {
-                "period": _period(wanted.period), "below_percent": found.percent, "for_minutes": found.minutes,
+                "period": period_as_dict(wanted.period), "below_percent": found.percent, "for_minutes": found.minutes,
                 "gpu_hours": found.total_s / HOUR_S, "results": rows,
             }
         )  # fmt: skip
@@ -182,7 +182,8 @@ def _dimensions(text: str) -> list[str]:
     return names
 
 
-def _period(period: Period) -> Mapping[str, Any]:
+def period_as_dict(period: Period) -> Mapping[str, Any]:
+    """The period with its pieces, as answers have it."""
     pieces = [
         {"first": piece.first, "last": piece.last, "start": piece.start, "end": piece.end} for piece in period.pieces
     ]

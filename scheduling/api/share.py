@@ -1,4 +1,4 @@
-"""Fair share in numbers: the ledgers, and the statement of an account."""
+"""Fair share in numbers: the ledgers, the statement of an account, shares over time, and how they go on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from rest_framework.response import Response
 
 from scheduling.api.door import Door, parameters
 from scheduling.api.paging import refuse_filters
+from scheduling.api.reports import period_as_dict
 from scheduling.api.shapes import pool as pool_shapes
 from scheduling.api.shapes import share as shapes
 from scheduling.api.shapes.answers import documented, query
 from scheduling.core.statement import Line
-from scheduling.services import share_statement
+from scheduling.services import share_ahead, share_over_time, share_statement
+from scheduling.services.reports.period import MAX_PIECES
+from scheduling.services.share_ahead import Foreseen
+from scheduling.services.share_over_time import Share as ShareOverTime
 from scheduling.services.share_statement import Told
 from scheduling.store.queries import share
 
@@ -55,6 +59,75 @@ class Statement(Door):
         refuse_filters(wrong)
         assert wanted is not None  # noqa: S101  nothing is wrong
         return Response(_statement(share_statement.told(self.actor, wanted, self.now)))
+
+
+class OverTime(Door):
+    """Shares over time."""
+
+    scopes = {"GET": "pool:read"}
+
+    @documented(
+        "share_over_time", "Who held which part of the pool over time, and what was on the accounts", tag="pool",
+        answer=shapes.OverTimeShape,
+        parameters=(
+            query("from", "The first day, like 2026-11-01; without it 27 days before `to`."), *DAYS[1:],
+            query("each", f"`day`, `week` or `month`: at most {MAX_PIECES} of them."),
+            query("project", "Only this project; any."),
+            query("queue", "What was held by jobs of this queue. Accounts are over all queues."),
+        ),
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """The projects that held anything, or have anything on their account."""
+        wanted, wrong = share_over_time.read(self.actor, parameters(request, share_over_time.FIELDS), self.now)
+        refuse_filters(wrong)
+        assert wanted is not None  # noqa: S101  nothing is wrong
+        told = share_over_time.told(self.actor, wanted, self.now)
+        rows = [_over_time(each) for each in told.shares]
+        return Response({"period": period_as_dict(wanted.period), "results": rows})
+
+
+class Forecast(Door):
+    """How shares go on."""
+
+    scopes = {"GET": "pool:read"}
+
+    @documented("share_forecast", "How shares go on if nothing new starts", tag="pool", answer=shapes.ForecastShape)
+    def get(self, request: Request) -> Response:
+        """Every project that has work, and the people of yours."""
+        parameters(request, ())
+        rows = [_foreseen(each) for each in share_ahead.ahead(self.actor, self.now)]
+        return Response(
+            {"as_of": self.now, "assumed": share_ahead.ASSUMED, "within_days": share_ahead.WITHIN_DAYS, "results": rows}
+        )
+
+
+def _over_time(share: ShareOverTime) -> dict[str, Any]:
+    return {
+        "project": share.project,
+        "due_part": share.due,
+        "target_gpu_h": _hours(share.target),
+        "account_at_first_gpu_h": _hours(share.at_first),
+        "pieces": [
+            {"piece": n, "held_gpu_h": piece.held / HOUR_MS, "held_part": piece.part,
+             "account_gpu_h": _hours(piece.account)}
+            for n, piece in enumerate(share.pieces)
+        ],
+    }  # fmt: skip
+
+
+def _foreseen(found: Foreseen) -> dict[str, Any]:
+    return {
+        "name": found.name, "project": found.project or None, "target_gpu_h": found.target / HOUR_MS,
+        "ahead": found.ahead, "falls_behind_at": found.falls_behind_at,
+        "points": [
+            {"at": point.at, "account_gpu_h": point.consumed / HOUR_MS, "used_of_target": point.used_of_target}
+            for point in found.points
+        ],
+    }  # fmt: skip
+
+
+def _hours(gpu_ms: float | None) -> float | None:
+    return None if gpu_ms is None else gpu_ms / HOUR_MS
 
 
 def _statement(told: Told) -> dict[str, Any]:

@@ -58,10 +58,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Shares over a time, the largest part of the GPU time first."""
+    """Shares over a time, the largest part of the GPU time first; ``whole``: the GPU-ms that all held."""
 
     asked: Asked
     now: datetime
+    whole: int
     shares: tuple[Share, ...]
 
 
@@ -94,7 +95,9 @@ def told(actor: Actor, asked: Asked, now: datetime) -> Told:
         )
         for name in told
     ]  # fmt: skip
-    return Told(asked, now, tuple(sorted(found, key=lambda each: (-sum(p.held for p in each.pieces), each.project))))
+    return Told(
+        asked, now, sum(whole), tuple(sorted(found, key=lambda each: (-sum(p.held for p in each.pieces), each.project)))
+    )
 
 
 def _part(weights: Mapping[str, float], name: str, others: Set[str]) -> float:

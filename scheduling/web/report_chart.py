@@ -13,9 +13,15 @@ LABELS = 5
 OTHERS = "others"
 
 
-def bars(labels: Sequence[str], series: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
+def bars(
+    labels: Sequence[str], series: Mapping[str, Sequence[float]], *, due: Mapping[str, float] | None = None
+) -> dict[str, Any] | None:
     """Bars of ``labels``, each the stack of its number in every series (GPU-hours); the largest series lie below, and
-    those that have no colour of their own are one. None where there is nothing to draw."""
+    those that have no colour of their own are one. None where there is nothing to draw.
+
+    ``due``: the numbers are percents of a whole, and this is how high each series should be: where one should end and
+    the next begin there is a mark.
+    """
     ranked = sorted(series.items(), key=lambda each: (-sum(each[1]), each[0]))
     if not ranked or not sum(ranked[0][1]):
         return None
@@ -23,24 +29,35 @@ def bars(labels: Sequence[str], series: Mapping[str, Sequence[float]]) -> dict[s
     rest = [sum(column) for column in zip(*(values for _, values in ranked[len(shown) :]), strict=True)]
     if rest:
         shown = [*shown, (OTHERS, rest)]
-    high = _round_up(max(sum(column) for column in zip(*(values for _, values in shown), strict=True)))
+    most = max(sum(column) for column in zip(*(values for _, values in shown), strict=True))
+    high, unit, short = (round_up(most), " GPU-hours", "") if due is None else (100.0, " %", " %")
     wide = (WIDTH - LEFT - RIGHT) / len(labels)
     drawn, floor = [], [0.0] * len(labels)
     for number, (name, values) in enumerate(shown):
         for place, value in enumerate(values):
             if value <= 0:
                 continue
-            top, bottom = _y(floor[place] + value, high), _y(floor[place], high)
+            top, bottom = height_of(floor[place] + value, high), height_of(floor[place], high)
             floor[place] += value
             drawn.append(
                 {"colour": number, "x": round(LEFT + wide * (place + 0.1), 2), "y": round(top, 2),
                  "width": round(wide * 0.8, 2), "height": round(max(bottom - top, 0.4), 2),
-                 "said": f"{labels[place]}, {name}: {value:,.2f} GPU-hours"}
+                 "said": f"{labels[place]}, {name}: {value:,.2f}{unit}"}
             )  # fmt: skip
     return {
-        **_frame(labels), "bars": drawn, "levels": _levels(high, ""),
+        **_frame(labels), "bars": drawn, "levels": levels(high, short), "marks": _marks(ranked, due or {}),
         "keys": [{"colour": number, "name": name} for number, (name, _) in enumerate(shown)],
     }  # fmt: skip
+
+
+def _marks(ranked: Sequence[tuple[str, Sequence[float]]], due: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Where each of the series that have a colour should end, but for the one at the top."""
+    marks, floor = [], 0.0
+    for name, _ in ranked[: COLOURS - 1]:
+        floor += due.get(name, 0.0)
+        if 0.0 < floor < 99.99:
+            marks.append({"y": round(height_of(floor, 100.0), 2), "said": f"{name}: {due[name]:.1f} % due by weight"})
+    return marks
 
 
 def lines(labels: Sequence[str], series: Mapping[str, Sequence[float | None]]) -> dict[str, Any] | None:
@@ -49,7 +66,7 @@ def lines(labels: Sequence[str], series: Mapping[str, Sequence[float | None]]) -
     drawn = []
     for name, values in series.items():
         dots = [
-            (round(LEFT + wide * (place + 0.5), 2), round(_y(value, 100.0), 2))
+            (round(LEFT + wide * (place + 0.5), 2), round(height_of(value, 100.0), 2))
             for place, value in enumerate(values)
             if value is not None
         ]
@@ -57,7 +74,7 @@ def lines(labels: Sequence[str], series: Mapping[str, Sequence[float | None]]) -
             drawn.append({"name": name, "path": _path(values, wide), "dots": dots if len(dots) <= 62 else []})
     if not drawn:
         return None
-    return {**_frame(labels), "lines": drawn, "levels": _levels(100.0, " %")}
+    return {**_frame(labels), "lines": drawn, "levels": levels(100.0, " %")}
 
 
 def _path(values: Sequence[float | None], wide: float) -> str:
@@ -66,7 +83,7 @@ def _path(values: Sequence[float | None], wide: float) -> str:
         if value is None:
             down = False
             continue
-        parts.append(f"{'L' if down else 'M'}{LEFT + wide * (place + 0.5):.2f} {_y(value, 100.0):.2f}")
+        parts.append(f"{'L' if down else 'M'}{LEFT + wide * (place + 0.5):.2f} {height_of(value, 100.0):.2f}")
         down = True
     return " ".join(parts)
 
@@ -84,15 +101,17 @@ def _frame(labels: Sequence[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _levels(high: float, unit: str) -> list[dict[str, Any]]:
-    return [{"y": round(_y(high * part, high), 2), "said": f"{high * part:,g}{unit}"} for part in (0, 0.5, 1)]
+def levels(high: float, unit: str) -> list[dict[str, Any]]:
+    """The lines across at nothing, the half and ``high``, with what they say."""
+    return [{"y": round(height_of(high * part, high), 2), "said": f"{high * part:,g}{unit}"} for part in (0, 0.5, 1)]
 
 
-def _y(value: float, high: float) -> float:
+def height_of(value: float, high: float) -> float:
+    """Where a value lies, down from the top of the picture whose frame ends at ``high``."""
     return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / high)
 
 
-def _round_up(value: float) -> float:
+def round_up(value: float) -> float:
     """The next of 1, 2, 5, 10, 20, ... from the value on."""
     step = 10.0 ** math.floor(math.log10(value))
     return next(step * part for part in (1, 2, 5, 10) if step * part >= value)

@@ -39,6 +39,8 @@ PEOPLE: dict[tuple[str, str], tuple[int, int, int]] = {
     ("GET", "queues/"): (200, 200, 200),
     ("GET", "share/"): (200, 200, 200),
     ("GET", "share/statement/"): (200, 200, 200),
+    ("GET", "share/over-time/"): (200, 200, 200),
+    ("GET", "share/forecast/"): (200, 200, 200),
     ("GET", "pool/"): (200, 200, 200),
     ("GET", "pool/nodes/{node}/"): (200, 200, 200),
     ("POST", "pool/nodes/{node}/cordon/"): (403, 403, 200),

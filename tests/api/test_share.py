@@ -1,4 +1,4 @@
-"""Fair-share statements by REST: the documented members, sums, whose they are, and what is refused."""
+"""Fair share by REST: the documented members, sums, whose they are, and what is refused."""
 
 from __future__ import annotations
 
@@ -75,3 +75,38 @@ def test_every_wrong_value_is_refused_at_once():
     assert {e["field"] for e in answer.json()["errors"]} == {"from", "zone", "project"}
     answer = Caller(token(who["alice"])).get("share/statement/?each=day")
     assert answer.json()["errors"][0]["code"] == "unknown_parameter"
+
+
+def test_shares_over_time_have_exactly_the_documented_members(house):
+    lab, _ = house
+    answer = caller(lab, "bob").get("share/over-time/?from=2026-03-01&to=2026-03-03&queue=merge").json()
+    assert answer.keys() == shapes.OverTimeShape().fields.keys()
+    (alpha,) = answer["results"]
+    assert alpha.keys() == shapes.ProjectOverTime().fields.keys()
+    assert (alpha["project"], alpha["due_part"], alpha["target_gpu_h"]) == ("alpha", 1.0, None)
+    assert [piece["held_gpu_h"] for piece in alpha["pieces"]] == [0.0, 2.0, 0.0]
+    assert [piece["held_part"] for piece in alpha["pieces"]] == [None, 1.0, None]
+    assert alpha["pieces"][0].keys() == shapes.SharePiece().fields.keys()
+    # Eleven hours after it ended, and a day more.
+    on = [piece["account_gpu_h"] for piece in alpha["pieces"]]
+    assert on == pytest.approx([0.0, 2 * 2 ** (-11.5 / 168), 2 * 2 ** (-35.5 / 168)], rel=1e-5)
+    assert caller(lab, "bob").get("share/over-time/?queue=what").status_code == 400
+
+
+def test_a_forecast_has_exactly_the_documented_members(house):
+    lab, _ = house
+    for name, project in (("alice", "alpha"), ("bob", "beta")):
+        models = [b.model(lab.who[name], f"m{n}", n, project=project) for n in (5, 6)]
+        b.submitted(lab.who[name], b.merge_body(models, project=project), now=b.later(3600))
+    Balance.objects.filter(key="alpha").update(settled_at=timezone.now())
+    answer = caller(lab, "bob").get("share/forecast/").json()
+    assert answer.keys() == shapes.ForecastShape().fields.keys()
+    assert [(row["name"], row["project"], row["ahead"]) for row in answer["results"]] == [
+        ("beta", None, None), ("alpha", None, "beta"), ("bob", "beta", None)
+    ]  # fmt: skip
+    alpha = answer["results"][1]
+    assert alpha.keys() == shapes.ForeseenShape().fields.keys()
+    assert len(alpha["points"]) == 8
+    assert alpha["points"][0].keys() == shapes.SharePoint().fields.keys()
+    assert alpha["points"][7]["account_gpu_h"] == pytest.approx(alpha["points"][0]["account_gpu_h"] / 2)
+    assert alpha["falls_behind_at"] is None

@@ -1,10 +1,12 @@
-"""Fair-share statements: an account over a time, and where it stands."""
+"""Fair share: the statement of an account, shares over time, and how they go on."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rest_framework import serializers
+
+from scheduling.api.shapes.reports import PeriodShape
 
 
 class StatementPeriod(serializers.Serializer[Any]):
@@ -89,3 +91,65 @@ class StatementShape(serializers.Serializer[Any]):
     others = StatementOthers()
     account = StatementCheck()
     standing = StandingShape(allow_null=True, help_text="null: no work waits or runs, or the weight is 0.")
+
+
+class SharePiece(serializers.Serializer[Any]):
+    """What a project had in a piece."""
+
+    piece = serializers.IntegerField(help_text="Its number among the pieces, from 0.")
+    held_gpu_h = serializers.FloatField()
+    held_part = serializers.FloatField(allow_null=True, help_text="Of what all held, 0 to 1; null: nothing was held.")
+    account_gpu_h = serializers.FloatField(
+        allow_null=True, help_text="On its account as the piece ended, or now; null: the piece has yet to begin."
+    )
+
+
+class SharePoint(serializers.Serializer[Any]):
+    """What is foreseen of an instant."""
+
+    at = serializers.DateTimeField()
+    account_gpu_h = serializers.FloatField()
+    used_of_target = serializers.FloatField(
+        help_text="The account, and what running jobs may use, of the target: by this jobs of one priority are ordered."
+    )
+
+
+class ProjectOverTime(serializers.Serializer[Any]):
+    """A project over time."""
+
+    project = serializers.CharField()
+    due_part = serializers.FloatField(
+        help_text="Due to it by the weights of now, among the projects that held GPUs in this time, 0 to 1."
+    )
+    target_gpu_h = serializers.FloatField(allow_null=True, help_text="Now; null: it has no work.")
+    account_at_first_gpu_h = serializers.FloatField(allow_null=True, help_text="As the first piece began.")
+    pieces = SharePiece(many=True)
+
+
+class OverTimeShape(serializers.Serializer[Any]):
+    """Shares over time, the most held first."""
+
+    period = PeriodShape()
+    results = ProjectOverTime(many=True)
+
+
+class ForeseenShape(serializers.Serializer[Any]):
+    """How a project, or a person in it, goes on."""
+
+    name = serializers.CharField()
+    project = serializers.CharField(allow_null=True, help_text="Of a person; null: it is a project itself.")
+    target_gpu_h = serializers.FloatField()
+    ahead = serializers.CharField(allow_null=True, help_text="Who is just ahead; null: nobody.")
+    falls_behind_at = serializers.DateTimeField(
+        allow_null=True, help_text="When that one has used more of its target; null: not within `within_days`."
+    )
+    points = SharePoint(many=True)
+
+
+class ForecastShape(serializers.Serializer[Any]):
+    """How shares go on, whoever is first in the order of the queue first. No promise."""
+
+    as_of = serializers.DateTimeField()
+    assumed = serializers.CharField(help_text="What has to be so for it to come so.")
+    within_days = serializers.IntegerField()
+    results = ForeseenShape(many=True)
