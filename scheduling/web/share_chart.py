@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from scheduling.web import report_chart
 
@@ -22,9 +23,9 @@ class Line(NamedTuple):
     foreseen: Points
 
 
-def accounts(lines: Mapping[str, Line], colours: Mapping[str, int]) -> dict[str, Any] | None:
+def accounts(lines: Mapping[str, Line], colours: Mapping[str, int], *, zone: str = "UTC") -> dict[str, Any] | None:
     """The lines that have a colour, 0 to at least 100 %, which has a line of its own; None where there is nothing to
-    draw."""
+    draw. The days at its ends are those of the zone."""
     shown = {name: line for name, line in lines.items() if name in colours and (line.past or line.foreseen)}
     points = [point for line in shown.values() for point in (*line.past, *line.foreseen)]
     if not points:
@@ -50,5 +51,5 @@ def accounts(lines: Mapping[str, Line], colours: Mapping[str, int]) -> dict[str,
             {"name": name, "colour": colours[name], "past": path(line.past), "foreseen": path(line.foreseen)}
             for name, line in shown.items()
         ],
-        "first": first, "last": last,
+        "first": first.astimezone(ZoneInfo(zone)).date(), "last": last.astimezone(ZoneInfo(zone)).date(),
     }  # fmt: skip

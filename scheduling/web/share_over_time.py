@@ -96,7 +96,9 @@ def _page(told: Told) -> dict[str, Any]:
     rows = list(_numbers(told, labels))
     return {
         "bars": bars,
-        "lines": share_chart.accounts({each.project: _line(told, each) for each in told.shares}, colours),
+        "lines": share_chart.accounts(
+            {each.project: _line(told, each) for each in told.shares}, colours, zone=told.asked.period.zone
+        ),
         "rows": rows[:SHOWN],
         "more": max(0, len(rows) - SHOWN),
         "ahead": list(_ahead(told)),
