@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 WIDTH, HEIGHT = 640, 240
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 30
+LEFT, RIGHT, TOP, BOTTOM = 84, 12, 12, 30  # on a phone "100 %" takes all of the left
 COLOURS = 6  # the last of them is for all others together
 LABELS = 5
 OTHERS = "others"

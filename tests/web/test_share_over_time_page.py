@@ -128,9 +128,9 @@ def test_lines_are_drawn_against_a_target_and_dotted_from_now_on():
     assert high == "200 %"
     assert made["target"] == report_chart.height_of(100.0, 200.0) == 111.0
     (line,) = made["lines"]
-    assert line["past"] == "M64.00 160.50 L346.00 12.00"
-    assert line["foreseen"] == "M346.00 12.00 L628.00 111.00"
-    assert (made["now"], made["first"], made["last"]) == ("346.00", at(1).date(), at(5).date())
+    assert line["past"] == "M84.00 160.50 L356.00 12.00"
+    assert line["foreseen"] == "M356.00 12.00 L628.00 111.00"
+    assert (made["now"], made["first"], made["last"]) == ("356.00", at(1).date(), at(5).date())
     west = share_chart.accounts({"alpha": Line([(at(2), 5.0)], ())}, {"alpha": 0}, zone="America/New_York")
     assert west["first"] == at(1).date()
     assert share_chart.accounts({"beta": Line((), ())}, {"beta": 1}) is None
