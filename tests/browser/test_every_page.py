@@ -11,7 +11,7 @@ from tests.browser.person import Person
 
 FIXED = ["/", "/jobs/", "/jobs/?q=nothing-at-all", "/jobs/new/", "/jobs/new/?preset=mean", "/jobs/new/command/",
          "/jobs/new/evaluate/", "/jobs/new/evolve/", "/jobs/new/infer/?preset=draw", "/share/", "/share/statement/",
-         "/share/statement/?user=me", "/share/statement/?from=x", "/share/over-time/", "/share/over-time/?from=x",
+         "/share/statement/?project=alpha&user=alice", "/share/over-time/",
          "/reports/", "/artifacts/", "/account/",
          "/account/password/", "/nodes/node-1/", "/nowhere/"]  # fmt: skip
 # Seen by axe in both schemes, because contrast differs; each width once.
