@@ -42,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _measure(jobs: int) -> None:
     from scheduling.models import Allocation, Attempt, PoolHour
+    from scheduling.services import share_over_time, share_statement
     from scheduling.services.reports import asked, capacity, idle, lost, usage, waits
     from tests import builders as b
     from tests.services.reports import history
@@ -65,6 +66,10 @@ def _measure(jobs: int) -> None:
             "lost": lambda w=wanted: lost.lost(w),
             "capacity": lambda w=wanted: capacity.capacity(actor, w, END),
             "idle": lambda w=wanted: idle.idle(actor, w),
+            "statement": lambda w=wanted: share_statement.told(
+                actor, share_statement.Asked(w.period, "alpha", ""), END
+            ),
+            "shares": lambda w=wanted: share_over_time.told(actor, share_over_time.Asked(w.period, "", ""), END),
         }
         for report, ask in reports.items():
             begun, worked = time.perf_counter(), time.process_time()
