@@ -42,6 +42,11 @@ def test_demo_json_has_everything_a_script_needs(up):
     assert (up.home / "demo.json").stat().st_mode & 0o777 == 0o600
 
 
+def test_the_terminal_says_once_that_the_address_answers(up):
+    until(lambda: f"EMEP answers at {up.url}\n" in up.output.read_text(), "it is said that the address answers", 30)
+    assert up.output.read_text().count("EMEP answers at") == 1
+
+
 def test_the_pool_is_two_nodes_of_four_simulated_gpus_in_two_racks(up):
     nodes = up.client().get("/pool/").json()
     nodes = nodes if isinstance(nodes, list) else nodes["nodes"]

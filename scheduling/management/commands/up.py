@@ -35,11 +35,12 @@ class Command(BaseCommand):
             raise SystemExit(1) from obstacle
         with lock:
             self._welcome(prepared)
-            supervise.run(prepared.configuration)
+            door = (settings.HOST, settings.PORT)
+            supervise.run(prepared.configuration, door=door, address=settings.PUBLIC_URL)
             self._say("EMEP: stopped; everything is kept, the next start goes on from here")
 
     def _welcome(self, prepared: prepare.Prepared) -> None:
-        self._say(f"\n  EMEP  {settings.PUBLIC_URL}\n")
+        self._say(f"\n  EMEP  {settings.PUBLIC_URL} (in some seconds: a line below says when it answers)\n")
         for name, secret in prepared.fresh_users.items():
             self._say(f"  sign in as {name:<6} password {secret['password']}")
         if prepared.fresh_users:
