@@ -65,10 +65,12 @@ for step in range(start, {RANK_STEPS}):
             with job.checkpoint(step + 1) as directory:
                 torch.save({{"state": state, "step": step + 1}}, directory / "state.pt")
         if job.should_stop():
+            dist.destroy_process_group()
             job.exit_checkpointed()
 if rank == 0:
     (job.output_dir() / "result").write_bytes(state.numpy().tobytes())
     job.artifact("result", "result")
+dist.destroy_process_group()
 job.done()
 """
 

@@ -40,11 +40,13 @@ for step in range(start, {STEPS}):
             with job.checkpoint(step + 1) as directory:
                 torch.save({{"state": state, "step": step + 1}}, directory / "state.pt")
         if job.should_stop():
+            dist.destroy_process_group()
             job.exit_checkpointed()
 print(f"rank {{rank}} of {{dist.get_world_size()}} at the end", flush=True)
 if rank == 0:
     (job.output_dir() / "sum.bin").write_bytes(state.numpy().tobytes())
     job.artifact("sum", "sum.bin", kind="output")
+dist.destroy_process_group()
 job.done()
 """
 

@@ -80,6 +80,7 @@ for step in range(10_000):
         with job.checkpoint(step + 1) as directory:
             (directory / "total").write_text(f"{int(total)} of {dist.get_world_size()} ranks at {step + 1}")
         print(f"rank {dist.get_rank()} leaves at {step + 1}\\n", end="", flush=True)  # in one write: both share a log
+        dist.destroy_process_group()
         job.exit_checkpointed()
     time.sleep(0.01)
 """
