@@ -17,7 +17,7 @@ from tests.journeys.house import House, gone, house, throttles, until
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(900)]
 
 KINDS = {"merge": House.merge, "evaluate": House.evaluate, "infer": House.infer, "evolve": House.evolve}
-QUICK_S = 1.2  # so long that all four are in the middle at once, also where they share a processor
+QUICK_S = 2.5  # so long that all four are in the middle at once, also where they share a processor
 Jobs = dict[str, dict[str, Any]]  # by kind
 
 
