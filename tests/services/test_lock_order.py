@@ -101,7 +101,7 @@ def test_a_node_that_registers_with_a_gpu_of_another_takes_both_live_rows_before
     theirs = b.description("n1", boot="boot-9")
     with locks() as seen:
         pool.register("n2", theirs, b.later(10))
-    in_order(seen, "node", "nodelive")
+    in_order(seen, "node", "nodelive", "job")
     with locks() as seen:
         pool.register("n1", b.description("n1", boot="boot-2"), b.later(20))
     in_order(seen, "node", "nodelive", "job")
