@@ -178,8 +178,8 @@ def rounds() -> list[list[list[Part]]]:
             ],
         ],
         [
-            [Part("tests on SQLite", [pytest("tests", *skip, "-n", "3", *by_group)], gives_way=True)],
-            [Part("programs", [pytest(*PROGRAMS)])],
+            [Part("tests on SQLite", [pytest("tests", *skip, "-n", "2", *by_group)], gives_way=True)],
+            [Part("programs", [pytest(*PROGRAMS, "-n", "2", *by_group)])],
             [
                 kills,
                 preemption,
