@@ -54,7 +54,7 @@ DATABASE_TESTS = [
     *("tests/checker/test_program.py", "tests/site/test_commands.py"),
 ]
 SEPARATE = ["tests/browser", "tests/journeys", "tests/chaos_processes"]
-# Nothing of these touches a database: one process each collects and imports (torch, hypothesis) them for all.
+# Nothing of these touches a database. Rules compute: one process imports torch and hypothesis for all; programs wait.
 RULES = ["tests/core", "tests/simulation", "tests/test_walls.py"]
 PROGRAMS = ["tests/workers", "tests/benchmarks"]
 # Packages that are here when this program of theirs is.
